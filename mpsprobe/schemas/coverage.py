@@ -186,6 +186,13 @@ class AffectedRange(Record):
         description="Nothing says that it was fixed. With neither `fixed` nor `open` it was, and where is not known.",
     )
     every: bool = Field(default=False, description="It does not depend on the version at all.")
+    same_code_since: str | None = Field(
+        default=None,
+        description="Of torch: the first release with the code that kernels have in the first one seen; `None`: it.",
+    )
+    same_code_until: str | None = Field(
+        default=None, description="The last one with the code that they have in the last one seen; `None`: it."
+    )
 
 
 class AffectedSystems(AffectedRange):

@@ -184,6 +184,14 @@ def test_words_say_what_is_not_established() -> None:
         (AffectedRange(since="2.8.0", open=True), "from 2.8.0, no fix known"),
         (AffectedRange(since="2.8.0", seen=["2.9.0"]), "from 2.8.0, fixed later (where: not established)"),
         (AffectedRange(seen=["2.8.0"], open=True), "seen on 2.8.0 (earlier ones: not established), no fix known"),
+        (
+            AffectedRange(seen=["2.8.0"], fixed="2.9.0", same_code_since="2.5.0"),
+            "seen on 2.8.0 (the same code since 2.5.0), fixed in 2.9.0",
+        ),
+        (
+            AffectedRange(seen=["2.8.0"], same_code_since="2.5.0", same_code_until="2.9.1"),
+            "seen on 2.8.0 (the same code from 2.5.0 to 2.9.1), fixed later (where: not established)",
+        ),
         (AffectedRange(every=True), "every version"),
         (AffectedRange(), "not established"),
         (AffectedRange(fixed="2.1.0"), "before 2.1.0"),

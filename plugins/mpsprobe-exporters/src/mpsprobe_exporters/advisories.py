@@ -72,13 +72,21 @@ def releases(affected_range: schemas.AffectedRange, *, brief: bool = False) -> s
     if affected_range.since is not None:
         start = f"from {affected_range.since}"
     elif affected_range.seen:
-        start = f"seen on {' and '.join(affected_range.seen)}{'' if brief else ' (earlier ones: not established)'}"
+        code = _same_code(affected_range) or ("" if brief else "earlier ones: not established")
+        start = f"seen on {' and '.join(affected_range.seen)}{f' ({code})' if code else ''}"
     else:
         return f"before {affected_range.fixed}" if affected_range.fixed is not None else "not established"
     if affected_range.fixed is not None:
         return f"{start}, fixed in {affected_range.fixed}"
     fixed = "fixed later" if brief else "fixed later (where: not established)"
     return f"{start}, {'no fix known' if affected_range.open else fixed}"
+
+
+def _same_code(affected_range: schemas.AffectedRange) -> str:
+    since, until = affected_range.same_code_since, affected_range.same_code_until
+    if since and until:
+        return f"the same code from {since} to {until}"
+    return f"the same code since {since}" if since else f"the same code until {until}" if until else ""
 
 
 def systems(affected_systems: schemas.AffectedSystems) -> str:

@@ -83,6 +83,7 @@ def encode_facts(facts: KernelFacts, base: KernelFacts | None) -> bytes:
         "operators": _folded(_joined(facts.operators), {} if base is None else _joined(base.operators)),
         "refusals": _folded(_refusals(facts), {} if base is None else _refusals(base)),
         "graphs": _folded(_joined(facts.graphs), {} if base is None else _joined(base.graphs)),
+        "code": _folded(facts.code, {} if base is None else base.code),
     }
     return seal(kernel_facts.FACTS.magic, document)
 

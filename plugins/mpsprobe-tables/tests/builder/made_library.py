@@ -81,12 +81,16 @@ def definitions(namespace: str, fragment: int | None = None) -> str:
 
 @dataclass
 class MadeLibrary:
-    """Functions in the order of their addresses, strings that no function loads, global objects, Metal kernels."""
+    """Functions in the order of their addresses, strings that no function loads, global objects, Metal kernels.
+
+    ``compiled``: how many bytes each of the Metal kernels has.
+    """
 
     functions: dict[str, Sequence[Step]] = field(default_factory=dict)
     strings: Sequence[str] = ()
     objects: Sequence[str] = ()
     kernels: Sequence[str] = ()
+    compiled: int = 3664
 
     def read(self, folder: Path) -> MachO:
         """As the builder reads it from a file in ``folder``."""
@@ -113,7 +117,7 @@ class MadeLibrary:
             pool += text.encode() + b"\0"
         code = b"".join(_encode(steps, starts[symbol], starts, places) for symbol, steps in self.functions.items())
         metal_at = _aligned(strings_at + len(pool))
-        metal = b"MTLB" + b"".join(_metal_name(name) for name in self.kernels)
+        metal = b"MTLB" + b"".join(_metal_name(name, self.compiled) for name in self.kernels)
         linked_at = _aligned(metal_at + len(metal))
         names, symbols = b"\0", b""
         for symbol in (*self.functions, *self.objects, *imported):
@@ -150,8 +154,8 @@ class MadeLibrary:
         return bytes(file)
 
 
-def _metal_name(name: str) -> bytes:
-    return b"NAME" + struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
+def _metal_name(name: str, size: int) -> bytes:
+    return b"NAME" + struct.pack("<H", len(name) + 1) + name.encode() + b"\0MDSZ" + struct.pack("<HQ", 8, size)
 
 
 def _encode(steps: Sequence[Step], start: int, functions: Mapping[str, int], strings: Mapping[str, int]) -> bytes:

@@ -262,3 +262,42 @@ def test_a_wheel_gives_a_data_file_on_top_of_the_release_before(tmp_path: Path) 
     file = FACTS.decode(built.files[1].data, "x")
     assert (file.base, file.changes["operators"]["aten::by_hand"]) == ("2.12.1", "unary:exp")
     assert file.changes["operators"]["aten::exp"] == ""  # which the shipped 2.12.1 has, and this library not
+
+
+SENT = "_objc_msgSend$castTensor:toType:name:"
+MESSAGE, HEADERS, FILE = "a message of the kernel", "a text of a header", "/pytorch/aten/src/ATen/native/mps/Op.mm"
+SHARED = "__ZN2at6native3mps12getMPSScalarEv"
+OWN: dict[str, Steps] = {
+    F.symbol: [Load(MESSAGE), Load(HEADERS), Load(FILE), MUL, Call(SENT), *EXP_STUB, Call(SHARED)],
+    native("exp_kernel_mps"): unary("exp"),
+    SHARED: [Load("shared by all kernels")],
+    "__ZN3c105otherEv": [Load(HEADERS)],
+}
+
+
+def _code(folder: Path, functions: dict[str, Steps], **changes: Any) -> str:
+    made = kernel_library({"op": [F]}, {**OWN, **functions}, {"exp_stub": native("exp_kernel_mps")}, KERNELS)
+    return _facts(folder, replace(made, objects=[*made.objects, SENT], **changes)).code["aten::op"]
+
+
+def test_the_same_code_in_other_instructions(tmp_path: Path) -> None:
+    header, empty = Load("a text of a newer header", 3), Call(operator_call("empty_memory_format"))
+    other: dict[str, Steps] = {
+        F.symbol: [*EXP_STUB, Call(SENT), MUL, MUL, Load(MESSAGE, 7, near=True), G, empty, header],
+        G.symbol: [Call(SHARED), MUL],
+        SHARED: [Load("shared by all kernels, and changed")],
+        "__ZN3c105otherEv": [header, Load(HEADERS)],
+    }
+    assert _code(tmp_path, other) == _code(tmp_path, {})
+
+
+def test_code_that_does_something_else(tmp_path: Path) -> None:
+    changes: list[dict[str, Steps]] = [
+        {F.symbol: [step for step in OWN[F.symbol] if step != left_out]}
+        for left_out in (MUL, Call(SENT), Load(MESSAGE))
+    ]
+    changes.append({F.symbol: [*OWN[F.symbol], G], G.symbol: [NEG]})
+    changes.append({F.symbol: [*OWN[F.symbol], Address(block("f"))], block("f"): [Load("handed to a block")]})
+    changes.append({native("exp_kernel_mps"): unary("fmax")})
+    codes = [_code(tmp_path, {}), _code(tmp_path, {}, compiled=3680), *(_code(tmp_path, one) for one in changes)]
+    assert len(set(codes)) == len(codes)

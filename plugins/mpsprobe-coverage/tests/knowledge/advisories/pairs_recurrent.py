@@ -30,12 +30,12 @@ def _trained(transposed: bool) -> Function:
     return run
 
 
-def _first(batch_first: bool) -> Function:
-    """An LSTM of two samples of five steps."""
+def _first(batch_first: bool, steps: int = 5) -> Function:
+    """An LSTM of two samples."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         weights = [x.sum() + x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
-        given = x.new_zeros(2, 5, 3) if batch_first else x.new_zeros(5, 2, 3)
+        given = x.new_zeros(2, steps, 3) if batch_first else x.new_zeros(steps, 2, 3)
         states = (x.new_zeros(1, 2, 3), x.new_zeros(1, 2, 3))
         return torch.lstm(given + x.sum(), states, weights, True, 1, 0.0, True, False, batch_first)[0]
 
@@ -79,7 +79,9 @@ PAIRS = {
     "lstm-dropout-in-evaluation": Pair("2.11.0", _evaluated(0.5), _evaluated(0.0)),
     "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
     "lstm-batch-first-transposed": Pair("1.12.0", _first(batch_first=True), _first(batch_first=False)),
-    "lstm-batch-first-gradient": Pair("1.13.1", _first(batch_first=True), _first(batch_first=False), "training"),
+    "lstm-batch-first-gradient": Pair(
+        "1.13.1", _first(batch_first=True, steps=2), _first(batch_first=False), "training"
+    ),
     "lstm-unused-output": Pair("2.0.0", _encoded(0), _encoded(1), "training"),
     "lstm-layers-states": Pair("1.13.1", _layers(0.5), _layers(0.0)),
     "lstm-batch-first-backward-ends": Pair("1.13.0", _first(batch_first=True), _first(batch_first=False), "training"),

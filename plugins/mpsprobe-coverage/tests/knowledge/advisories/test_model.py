@@ -12,10 +12,11 @@ from pydantic import ValidationError
 
 from mpsprobe.errors import MpsprobeError
 from mpsprobe_coverage.devices.virtual.tensor import spec_of
-from mpsprobe_coverage.knowledge.advisories import conditions
+from mpsprobe_coverage.knowledge.advisories import conditions, model
 from mpsprobe_coverage.knowledge.advisories.model import Advisory
 from mpsprobe_coverage.knowledge.advisories.store import advisories_for, all_advisories, named, parse
 from mpsprobe_coverage.knowledge.calls.call import Call
+from mpsprobe_coverage.knowledge.kernels import kernel_facts
 
 ENTRY: dict[str, Any] = {
     "id": "an-example",
@@ -47,10 +48,70 @@ def _made(**changes: Any) -> Advisory:
         ({"every": True}, ["1.12.0", "2.15.0"], []),
     ],
 )
-def test_releases(affected: dict[str, Any], inside: list[str], outside: list[str]) -> None:
+def test_releases(
+    affected: dict[str, Any], inside: list[str], outside: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_facts, "_code", dict)
     advisory = _made(torch=affected)
     assert all(advisory.affects(release) for release in inside)
     assert not any(advisory.affects(release) for release in outside)
+
+
+CODE = {
+    "2.0.0": {"aten::mm": "a"},
+    "2.0.1": {"aten::mm": "b"},
+    "2.1.0": {"aten::mm": "b", "aten::bmm": "d"},
+    "2.1.1": {"aten::mm": "b", "aten::bmm": "d"},
+    "2.2.0": {"aten::mm": "b", "aten::bmm": "e"},
+    "2.2.1": {"aten::mm": "c", "aten::bmm": "e"},
+    "2.2.2": {"aten::mm": "b", "aten::bmm": "e"},
+    "2.3.0": {"aten::mm": "b", "aten::bmm": "e"},
+}
+
+
+@pytest.mark.parametrize(
+    ("operators", "affected", "since", "until"),
+    [
+        (["aten::mm"], {"seen": ["2.1.0"]}, "2.0.1", "2.2.0"),
+        (["aten::mm"], {"seen": ["2.1.0", "2.1.1"], "fixed": "2.2.1"}, "2.0.1", None),
+        (["aten::mm"], {"since": "2.1.0", "seen": ["2.1.1"]}, None, "2.2.0"),
+        (["aten::mm"], {"seen": ["2.2.0"], "open": True}, "2.0.1", None),
+        (["aten::mm", "aten::bmm"], {"seen": ["2.1.1"]}, "2.0.1", None),  # one of them has no kernel in 2.0.1
+        (["aten::bmm"], {"seen": ["2.2.0"], "open": True}, None, None),
+        (["aten::bmm"], {"seen": ["2.1.1"]}, "2.1.0", None),
+        (["aten::mm"], {"seen": ["2.2.1"]}, None, None),
+        (["aten::relu"], {"seen": ["2.1.0"]}, None, None),  # its kernel is not known
+        (["aten::mm"], {"seen": ["2.3.0"]}, "2.2.2", None),
+        (["aten::mm"], {"since": "2.1.0", "fixed": "2.1.1"}, None, None),
+        (["aten::mm"], {"seen": ["2.1.0"], "fixed": "2.1.1"}, None, None),  # the code does not show the mend
+        (["aten::bmm"], {"seen": ["2.2.0"]}, None, None),  # nor here: the newest release has one
+    ],
+)
+def test_releases_with_the_same_code(
+    operators: list[str],
+    affected: dict[str, Any],
+    since: str | None,
+    until: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel_facts, "_code", lambda: CODE)
+    monkeypatch.setattr(model, "torch_releases", lambda: (*CODE, "2.3.0"))
+    advisory = _made(operators=operators, torch=affected)
+    assert (advisory.torch.same_code_since, advisory.torch.same_code_until) == (since, until)
+    named = [advisory.torch.since, since, *advisory.torch.seen, until]
+    inside = [one for one in CODE if advisory.affects(one)]
+    assert {one for one in named if one in CODE} <= {*inside}
+    if since and until:
+        assert inside == ["2.0.1", "2.1.0", "2.1.1", "2.2.0"]
+
+
+def test_the_code_of_a_real_entry() -> None:
+    """The graph of ``clamp`` is the same in 1.12.0 to 2.2.2, and in 2.3.0 it is another."""
+    [advisory] = named(["clamp-nan"])
+    assert advisory.torch.seen == ["2.1.2"]
+    assert [one for one in ("1.12.0", "2.0.0", "2.2.2", "2.3.0", "2.15.0") if advisory.affects(one)] == [
+        *("1.12.0", "2.0.0", "2.2.2")
+    ]
 
 
 @pytest.mark.parametrize(

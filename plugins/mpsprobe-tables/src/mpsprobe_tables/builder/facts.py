@@ -19,11 +19,12 @@ from collections.abc import Iterator, Mapping
 from mpsprobe_coverage.knowledge.kernels.kernel_facts import EVERY, METAL_TYPES, NAMED, STUB, KernelFacts, Refusal
 from mpsprobe_coverage.knowledge.kernels.table import MPS
 from mpsprobe_tables.builder.callgraph import HARMLESS, CallGraph, Reach
+from mpsprobe_tables.builder.code import read_code
 from mpsprobe_tables.builder.emulator import Call, Made, run
 from mpsprobe_tables.builder.flow import NO_KERNEL
 from mpsprobe_tables.builder.following import Kernel, follower_of, kernels_of, read_graphs, read_refusals, with_reached
 from mpsprobe_tables.builder.macho import MachO
-from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_names
+from mpsprobe_tables.builder.metal import KernelNames, elementwise_types, kernel_sizes
 from mpsprobe_tables.builder.registrations import FALLBACK_KERNEL, initialisers, operator_name
 from mpsprobe_tables.builder.stubs import Stubs, read_stubs
 
@@ -123,7 +124,7 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
 
     Raises TableError: it is corrupted.
     """
-    names = kernel_names(library)
+    names = kernel_sizes(library)
     types, patterns = elementwise_types(names), KernelNames(names)
     stubs = read_stubs(library)
     graph = CallGraph(library, stubs, patterns.fits)
@@ -135,10 +136,11 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
     for kind, _, name in sorted({fact.partition(":") for facts in operators.values() for fact in facts}):
         if kind != STUB:
             kernels[name] = patterns.types(name) if kind == NAMED else types[name]
+    code = read_code(library, registered, stubs, reaches)
     follower = follower_of(library, stubs, patterns)
     reached = [operator for operator, reach in reaches.items() if reach.graph]
     if follower is None:
-        return KernelFacts(release, sha256, kernels, operators, graphs=with_reached({}, reached))
+        return KernelFacts(release, sha256, kernels, operators, graphs=with_reached({}, reached), code=code)
     followed = list(kernels_of(library, registered))
     refusals = read_refusals(follower, followed)
     lacking = Lacking(reaches, types, patterns, stubs)
@@ -151,7 +153,7 @@ def read_facts(library: MachO, release: str, sha256: str) -> KernelFacts:
         if shown is not None and operator in refusals:
             refusals[operator] = _beyond(refusals[operator], shown)
     graphs = with_reached(read_graphs(follower, followed), reached)
-    return KernelFacts(release, sha256, kernels, operators, {o: r for o, r in refusals.items() if r}, graphs)
+    return KernelFacts(release, sha256, kernels, operators, {o: r for o, r in refusals.items() if r}, graphs, code)
 
 
 def _known(reach: Reach, stubs: Stubs, types: Mapping[str, frozenset[str]], patterns: KernelNames) -> frozenset[str]:

@@ -91,11 +91,11 @@ class MachO:
         for functions in (self._functions, self._stubs):
             yield from (address for address, symbol in functions.items() if pattern.search(symbol))
 
-    def sections(self, segment: str, prefix: str) -> Iterator[bytes]:
-        """The bytes of each section of ``segment`` whose name begins with ``prefix``."""
+    def sections(self, segment: str, prefix: str) -> Iterator[tuple[int, bytes]]:
+        """Address and bytes of each section of ``segment`` whose name begins with ``prefix``."""
         for section in self._parsed.sections:
             if section.segment_name == segment and str(section.name).startswith(prefix):
-                yield bytes(section.content)
+                yield section.virtual_address, bytes(section.content)
 
     def functions_named(self, part: str) -> Iterator[tuple[str, int]]:
         """Symbol and address of each function whose symbol contains ``part``, by address."""

@@ -43,7 +43,7 @@ def read_messages(library: MachO) -> dict[str, str]:
     segments: list[list[str]] = [[]]
     function = -1
     starts = library.starts
-    for place, item in sorted([*_made(library), *_calls(library)], key=lambda event: event[0]):
+    for place, item in sorted([*made_strings(library), *_calls(library)], key=lambda event: event[0]):
         inside = bisect_right(starts, place)
         if inside != function:
             _add(segments, messages, elsewhere)
@@ -73,7 +73,7 @@ def _add(segments: list[list[str]], messages: dict[str, set[str]], elsewhere: se
                 elsewhere.add(text)
 
 
-def _made(library: MachO) -> Iterator[tuple[int, str]]:
+def made_strings(library: MachO) -> Iterator[tuple[int, str]]:
     """Where the code makes the address of a C string (``adrp`` and ``add``), and the string."""
     strings = dict(library.strings())
     start, words = _words(library)

@@ -15,24 +15,40 @@ from mpsprobe_coverage.knowledge.kernels.kernel_facts import CONVERTING, METAL_T
 from mpsprobe_tables.builder.macho import MachO
 
 LONGEST_NAME = 512
+NEAR = 200  # bytes behind a name in which its size stands
 _TYPE = "|".join(sorted(METAL_TYPES, key=len, reverse=True))
 _WAY = r"(?:dense|strided|inner_contiguous)(?:_(?:scalar|broadcast|lhs|rhs|inner|contiguous|ilp\d*|castout|cast))*"
 PATTERN = re.compile(r"(?:\w|\{\}){3,100}", re.ASCII)
 ELEMENTWISE = re.compile(rf"(?P<operation>\w+?)_(?P<way>{_WAY})(?P<types>(?:_(?:{_TYPE}))+)(?:_\w*Params(?:_\w+)?)?$")
 
 
-def kernel_names(library: MachO) -> frozenset[str]:
-    """The names of all Metal kernels, of every section: which is used depends on the macOS, a new one is assumed."""
-    names = set()
-    for data in library.sections("__TEXT", "metal"):
+def kernel_sizes(library: MachO) -> dict[str, int]:
+    """The names of all Metal kernels, of every section, and how many bytes each was compiled to (``MDSZ``).
+
+    Which section is used depends on the macOS, a new one is assumed: the size is that in the last one.
+    """
+    sizes = {}
+    for _, data in library.sections("__TEXT", "metal"):
         at = data.find(b"NAME")
         while at >= 0:
             length = int.from_bytes(data[at + 4 : at + 6], "little")
             text = data[at + 6 : at + 6 + length]
             if 1 < length <= LONGEST_NAME and text.endswith(b"\0") and re.fullmatch(rb"[A-Za-z_]\w*\0", text):
-                names.add(text[:-1].decode("ascii"))
+                size = data.find(b"MDSZ", at + 6 + length, at + 6 + length + NEAR)
+                name = text[:-1].decode("ascii")
+                sizes[name] = int.from_bytes(data[size + 6 : size + 14], "little") if size >= 0 else 0
             at = data.find(b"NAME", at + 4)
-    return frozenset(names)
+    return sizes
+
+
+def elementwise(names: Iterable[str]) -> Mapping[str, list[str]]:
+    """Operation → the kernels that compute it by element."""
+    kernels: dict[str, list[str]] = {}
+    for name in names:
+        match = ELEMENTWISE.fullmatch(name)
+        if match is not None:
+            kernels.setdefault(match["operation"], []).append(name)
+    return kernels
 
 
 def elementwise_types(names: Iterable[str]) -> Mapping[str, frozenset[str]]:

@@ -6,7 +6,7 @@ Torch is not needed here.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from mpsprobe.schemas import AffectedRange, AffectedSystems
 from mpsprobe_coverage.knowledge.advisories import words
 from mpsprobe_coverage.knowledge.chips.store import all_chips, machine_named
+from mpsprobe_coverage.knowledge.kernels.kernel_facts import same_code
 from mpsprobe_coverage.knowledge.kernels.mps import MPS_FAMILY
 from mpsprobe_coverage.knowledge.kernels.releases import torch_releases
 
@@ -36,6 +37,8 @@ def _parsed_range(affected: _Range) -> _Range:
         raise ValueError(str(error)) from None
     if versions != sorted(versions) or len(set(versions)) != len(versions):
         raise ValueError("since, seen and fixed must follow each other")
+    if affected.same_code_since or affected.same_code_until:
+        raise ValueError("which releases have the same code is read from their libraries")
     if affected.every:
         if named or affected.open:
             raise ValueError("'every' stands alone")
@@ -91,8 +94,28 @@ class Affected(BaseModel):
 
     effect: Literal["numbers", "raises", "ends"] = "numbers"  # "ends": a failed assertion ends the process
     chips: tuple[Annotated[str, AfterValidator(_known_chip)], ...] = ()  # by generation (m1) or name (m1-max); or all
+    operators: Annotated[tuple[Operator, ...], Field(min_length=1)]  # called on MPS, by the names that a report has
     torch: Range
     macos: Systems
+
+    @model_validator(mode="after")
+    def _has_the_same_code(self) -> Self:
+        """A release whose kernels have the code of those that were seen to have it, has it too.
+
+        Not where a release without it has the same code as well: then the code does not show it.
+        """
+        affected, newest = self.torch, torch_releases()[-1]
+        if not affected.seen:
+            return self
+        first, last = (same_code(self.operators, affected.seen[end])[end] for end in (0, -1))
+        ended = affected.fixed is not None or affected.open or newest in affected.seen
+        without = affected.fixed if ended else newest
+        if without is None or Version(last) < Version(without):
+            found = {"same_code_since": first if affected.since is None else None}
+            found["same_code_until"] = None if ended else last
+            named = {name: release for name, release in found.items() if release not in (None, *affected.seen)}
+            object.__setattr__(self, "torch", affected.model_copy(update=named))
+        return self
 
     def affects(
         self, release: str, macos_minimum: str | None = None, macos: str | None = None, chip: str | None = None
@@ -118,7 +141,6 @@ class Advisory(Affected):
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)+$", max_length=40)]  # a name that never changes
     title: Sentence
-    operators: Annotated[tuple[Operator, ...], Field(min_length=1)]  # called on MPS, by the names that a report has
     reached_from: tuple[str, ...] = ()  # what programs call instead and ends in one of these; only for looking it up
     message: Sentence | None = None  # of the error
     when: tuple[Condition, ...] = ()  # what must hold of a call, all of it
@@ -176,13 +198,14 @@ def _within(affected: AffectedRange, version: str) -> bool:
     """From the first version that is known to have it, to the last one; a nightly has what is to come."""
     if affected.every:
         return True
-    asked, seen = Version(Version(version).base_version), [Version(known) for known in affected.seen]
-    first = Version(affected.since) if affected.since else min(seen, default=None)
-    if first is not None and asked < first:
+    asked = Version(Version(version).base_version)
+    first = next((one for one in (affected.since, affected.same_code_since, *affected.seen) if one), None)
+    if first is not None and asked < Version(first):
         return False
     if affected.fixed is not None:
         return asked < Version(affected.fixed)
-    return affected.open or not seen or asked <= max(seen)
+    last = affected.same_code_until or next(reversed(affected.seen), None)
+    return affected.open or last is None or asked <= Version(last)
 
 
 def _some_macos(affected: AffectedRange, minimum: str | None, asked: str | None) -> bool:

@@ -24,7 +24,7 @@ from mpsprobe_coverage.knowledge.advisories.model import Advisory, Affected
 _HEAD = re.compile(r"^\[\[advisory\]\][ \t]*(?:#.*)?$", re.MULTILINE)
 _OPERATOR = re.compile(r'"(\w+::[\w.]+)"')
 _IDENTIFIER = re.compile(r'^id[ \t]*=[ \t]*"([^"\n]*)"', re.MULTILINE)
-_OF_RANGES = re.compile(r"^(?:torch|macos|chips|effect)[ \t]*=.*$", re.MULTILINE)
+_OF_RANGES = re.compile(r"^(?:torch|macos|chips|effect|operators)[ \t]*=[ \t]*(?:\[\n(?:.*\n)*?\]|.*)$", re.MULTILINE)
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 

@@ -7,22 +7,24 @@ Next to each kernel table of torch is a file ``torch-VERSION.kernels``. Its firs
      "kernels": {"bool char … float": "exp log …"},
      "operators": {"unary:exp": "exp*", "stub:put_stub": "put_", "": "gone"},
      "refusals": {"self=complex: gather(): Yet not supported for complex": "gather+"},
-     "graphs": {"empty graph": "mse_loss+"}}
+     "graphs": {"empty graph": "mse_loss+"},
+     "code": {"3f2a91": "mse_loss+"}}
 
 The groups name what changed since ``base``, by what is known of it: of a kernel the Metal types of its input, of an
 operator how its kernel computes, the dtypes with which the code of its kernel can only raise, by argument and message,
-parted by `` | ``, and whether it runs an MPSGraph, always or in some calls. ``""`` is for what is no longer known.
-``aten::`` is left out, ``exp+`` stands for ``exp exp.out``, ``exp*`` for these and ``exp_``, and ``glu_backward^`` for
-``glu_backward glu_backward.grad_input``. Readers ignore what they do not know.
+parted by `` | ``, whether it runs an MPSGraph, always or in some calls, and a digest of what its code does. ``""`` is
+for what is no longer known. ``aten::`` is left out, ``exp+`` stands for ``exp exp.out``, ``exp*`` for these and
+``exp_``, and ``glu_backward^`` for ``glu_backward glu_backward.grad_input``. Readers ignore what they do not know.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
-from mpsprobe_coverage.knowledge.kernels.format import Kind, OnDemand, by_name, split
+from mpsprobe_coverage.knowledge.kernels.format import Kind, OnDemand, apply, by_name, split
 from mpsprobe_coverage.knowledge.kernels.releases import library_releases
 
 CONVERTING = "cast:"
@@ -108,6 +110,7 @@ class KernelFacts:
         graphs: operator → ``graph`` where every call whose tensors have elements makes an operand of an MPSGraph;
             ``may`` where some call can run one and another need not; of others no call does. ``empty`` where every one
             makes an operand whose inputs have no elements, ``empty-inputs`` if its results have some.
+        code: operator → digest of what its kernel does; a release that has the same one has the same kernel.
     """
 
     release: str
@@ -116,6 +119,7 @@ class KernelFacts:
     operators: Mapping[str, frozenset[str]] = field(repr=False)
     refusals: Mapping[str, frozenset[Refusal]] = field(repr=False, default_factory=dict)
     graphs: Mapping[str, frozenset[str]] = field(repr=False, default_factory=dict)
+    code: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     def unset_stubs(self, operator: str) -> frozenset[str]:
         """The stubs that ``operator`` calls, when it can compute through nothing else and none has a kernel for MPS."""
@@ -144,7 +148,13 @@ def _by_operator(groups: Mapping[str, str]) -> dict[str, str]:
 FACTS = Kind(
     "mpsprobe-kernel-facts 2",
     ".kernels",
-    {"kernels": by_name, "operators": _by_operator, "refusals": _by_operator, "graphs": _by_operator},
+    {
+        "kernels": by_name,
+        "operators": _by_operator,
+        "refusals": _by_operator,
+        "graphs": _by_operator,
+        "code": _by_operator,
+    },
 )
 
 
@@ -165,6 +175,35 @@ def load_facts(release: str) -> KernelFacts:
         return KernelFacts(release, "", {}, {})
     header, parts = known
     refusals = OnDemand(parts["refusals"], _refusals)
-    return KernelFacts(
-        release, header["sha256"], split(parts["kernels"]), split(parts["operators"]), refusals, split(parts["graphs"])
-    )
+    texts, operators, graphs = (split(parts[part]) for part in ("kernels", "operators", "graphs"))
+    return KernelFacts(release, header["sha256"], texts, operators, refusals, graphs, parts["code"])
+
+
+@functools.cache
+def _code() -> Mapping[str, Mapping[str, str]]:
+    """Release, oldest first → operator → the digest of its kernel's code."""
+    known: dict[str, str] = {}
+    code = {}
+    for file in FACTS.files():
+        apply(file.changes["code"], known)
+        code[file.release] = dict(known)
+    return code
+
+
+def same_code(operators: Sequence[str], release: str) -> tuple[str, str]:
+    """The first and the last release around ``release`` in which the kernels of ``operators`` have the same code.
+
+    Operators without a kernel in one of two releases are not compared; one at least is.
+    """
+    code = _code()
+    here = code.get(release, {})
+
+    def alike(other: str) -> bool:
+        compared = [(here[name], code[other][name]) for name in operators if name in here and name in code[other]]
+        return bool(compared) and all(one == another for one, another in compared)
+
+    names = list(code)
+    at = names.index(release) if release in code else 0
+    first, *_ = (*takewhile(alike, reversed(names[:at])),)[::-1] or (release,)
+    *_, last = (*takewhile(alike, names[at + 1 :]),) or (release,)
+    return first, last
