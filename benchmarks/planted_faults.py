@@ -19,10 +19,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -307,6 +308,17 @@ def _alarm(task: tuple[str, str, str, str]) -> dict[str, Any]:
     return made | {"parted": report.parted, "notes": report.notes}
 
 
+def _alarm_apart(task: tuple[str, str, str, str]) -> dict[str, Any]:
+    """In a process of its own: one that the system ends, for want of memory, takes no other with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        try:
+            return alone.submit(_alarm, task).result()
+        except BrokenProcessPool:
+            name, dtype, phase, _ = task
+            ended = {"error": "the system ended its process", "calls": 0, "alarms": []}
+            return {"workload": name, "dtype": dtype, "phase": phase, **ended}
+
+
 def _verified(workload: Any, options: RunOptions, there: Any) -> Verification:
     return Verification(workload, options, there, SilentProgress(), lambda text: None)
 
@@ -325,27 +337,19 @@ def alarms(arguments: argparse.Namespace) -> dict[str, Any]:
         for dtype in DTYPES
         if phase in entries()[name].phases
     ]
-    done, start = [], time.monotonic()
-    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(_alarm, task) for task in tasks]
-        for job in jobs:
-            left = arguments.seconds - (time.monotonic() - start)
-            try:
-                one = job.result(timeout=max(0.1, left))
-            except TimeoutError:
-                break
-            done.append(one)
-            said = (
-                one.get("error")
-                or one.get("failure")
-                or ", ".join(alarm["operator"] for alarm in one["alarms"])
-                or "right"
-            )
-            say(f"{one['workload']} {one['dtype']} {one['phase']}: {one['calls']} calls, {said}")
-        for job in jobs:
-            job.cancel()
-        for process in pool._processes.values():
-            process.terminate()
+    done: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        jobs = [pool.submit(_alarm_apart, task) for task in tasks]
+        try:
+            for job in as_completed(jobs, timeout=arguments.seconds):
+                done.append(one := job.result())
+                named = ", ".join(alarm["operator"] for alarm in one["alarms"])
+                said = one.get("error") or one.get("failure") or named or "right"
+                say(f"{one['workload']} {one['dtype']} {one['phase']}: {one['calls']} calls, {said}")
+        except TimeoutError:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.terminate()
     if arguments.output:
         Path(arguments.output).write_text(json.dumps(done, indent=1), encoding="utf-8")
     calls, wrong = (sum(one["calls"] for one in done), sum(alarm["calls"] for one in done for alarm in one["alarms"]))

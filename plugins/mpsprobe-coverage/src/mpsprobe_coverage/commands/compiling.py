@@ -82,7 +82,7 @@ def with_compiled(
 
 
 def write_kernels(step: CompiledStep, folder: str) -> None:
-    """Each kernel as ``graph_0/generated_kernel_2.metal`` below ``folder``, which need not be there.
+    """Each kernel as ``graph_0/generated_kernel_2.metal`` or ``graph_0/backward/…`` below ``folder``.
 
     Raises:
         UsageError: it cannot be written there.

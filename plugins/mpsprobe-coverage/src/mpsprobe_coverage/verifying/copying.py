@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
 MOST_HOLES = 4
@@ -27,7 +29,7 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
     Memory is copied as it lies, because a device's own copy of a strided tensor is one of the things that may be wrong.
     """
 
-    def copy(memory: torch.Tensor) -> torch.Tensor:
+    def moved(memory: torch.Tensor) -> torch.Tensor:
         if not (memory.is_cuda and device == "cpu" and memory.dim() == 1 and memory.layout is torch.strided):
             return memory.to(device, copy=True)
         here = torch.empty_like(memory, device=device)
@@ -35,7 +37,7 @@ def to_device(tensor: torch.Tensor, device: Any) -> torch.Tensor:
             part.copy_(piece)
         return here
 
-    return _as_it_lies(tensor, copy)
+    return _as_it_lies(tensor, moved)
 
 
 def fetched(memory: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -134,20 +136,40 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return not (tensor.is_conj() or tensor.is_neg())
 
 
-def copied(values: Any, device: Any, copy: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
-    """``values`` with copies of their tensors on ``device``, by ``copy`` if it is given; devices are named so too."""
+def copied(values: Any, device: Any, change: Callable[[torch.Tensor], torch.Tensor] | None = None) -> Any:
+    """``values`` with copies of their tensors on ``device``, by ``change`` if it is given; devices are named so too."""
     known: dict[int, torch.Tensor] = {}
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             if id(leaf) not in known:
-                known[id(leaf)] = to_device(leaf, device) if copy is None else copy(leaf)
+                known[id(leaf)] = to_device(leaf, device) if change is None else change(leaf)
             return known[id(leaf)]
         if isinstance(leaf, torch.device):
             return torch.device(device)
         return None if isinstance(leaf, torch.Generator) else leaf
 
     return tree_map(one, values)
+
+
+def copied_deeply(values: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A copy of ``values`` and of objects among them (a cache of keys and values), whose tensors ``change`` makes."""
+    with _Changing(change):
+        return copy.deepcopy(values)
+
+
+class _Changing(TorchFunctionMode):
+    """Has ``copy.deepcopy`` take what ``change`` makes of a tensor."""
+
+    def __init__(self, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self._change = change
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.Tensor.__deepcopy__:
+            return func(*args, **kwargs or {})
+        with torch._C.DisableTorchFunction():
+            return self._change(args[0])
 
 
 def wider(leaf: Any) -> Any:

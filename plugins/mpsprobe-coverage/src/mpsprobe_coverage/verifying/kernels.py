@@ -8,7 +8,7 @@ so that what it leaves out, or reads too early, is seen. Then its lanes run once
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from mpsprobe_coverage.devices.native.inductor import Generated, Kernel, Place
 from mpsprobe_coverage.reporting.compiled import Launched
 from mpsprobe_coverage.verifying.comparing import Tolerance, Wrong, compared, tolerance_of
 from mpsprobe_coverage.verifying.copying import widened, wider
+from mpsprobe_coverage.verifying.operators import magnitudes, off_by_rounding, rounded
 
 MOST_NODES = 300
 """Of a graph, behind one result: what needs more was not computed by this kernel alone."""
@@ -61,14 +62,17 @@ class _Library:
             launched.add(args)
             tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
             shapes = (number, *(tuple(tensor.shape) for tensor in tensors))
-            if not kernel.places or shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
+            if not kernel.places:
                 run(*args, **sizes)
                 return
-            seen.add(shapes)
-            device = native_device_now()
+            device, place = native_device_now(), kernel.places[number]
             assert device is not None, "its kernels are launched while it is open"
             with device.apart(), torch.no_grad(), _disable_current_modes():  # this is none of the program's
-                _check(run, kernel, kernel.places[number], launched, args, sizes)
+                if shapes in seen or any(tensor.nbytes > LARGEST for tensor in tensors):
+                    run(*_as_begun(args, len(place.outputs)), **sizes)
+                else:
+                    seen.add(shapes)
+                    _check(run, kernel, place, launched, args, sizes)
 
         return launch
 
@@ -80,14 +84,12 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         not over and tensor.data_ptr() not in read for tensor, (_, over) in zip(written, place.outputs, strict=True)
     ]
     changing = [any(_share(tensor, other) for other in written) for tensor in tensors]
-    before, again = (
-        [_kept(tensor) if of else tensor for tensor, of in zip(tensors, changing, strict=True)] for _ in range(2)
-    )
+    before, again = _kept(tensors, changing), _kept(tensors, changing)
     for one, other, is_fresh in zip(written, again, fresh, strict=False):
         if is_fresh:
             _fill(one)
             _fill(other)
-    run(*args, **sizes)
+    run(*_as_begun([*tensors, *numbers], len(written)), **sizes)
     run(*again, *numbers, backwards=True, **sizes)
     known = {
         node: value
@@ -97,7 +99,8 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     for (node, over), value in zip(place.outputs, before, strict=False):
         if over and node is not None and isinstance(base := node.args[0], torch.fx.Node) and _is_value(base, value):
             known[base] = value
-    values = [_Values(known, dict(zip(place.sizes, numbers, strict=False)), wide=wide) for wide in (True, False)]
+    given = dict(zip(place.sizes, numbers, strict=False))
+    values = [_Values(known, given, change) for change in (widened, None, rounded, magnitudes)]
     # A node that is written into a part of a buffer has other sizes, and is not what the kernel's output is.
     nodes = [
         node if node is not None and _is_value(node, one) else None
@@ -112,10 +115,13 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
             (tolerance_of(operator, got.dtype) for operator in kernel.operators or ("",)),
             key=lambda allowed: allowed.rtol,
         )
-        if (wrong := _off(again[number], got, lambda: None, allowed)) is not None:
-            launched.faults.append(f"{name} has other numbers when threads run in the opposite order{_at(wrong)}")
+        if (race := _off(again[number], got, lambda: None, allowed)) is not None:
+            these = f"{race.got:g} or {race.expected:g} at {list(race.at)}"
+            launched.faults.append(f"{name} depends on the order in which threads run: {race.why or these}")
         elif node not in drawn:
-            wrong = _off(got, values[0].of(node), partial(values[1].or_none, node), allowed)
+            exact, count = values[0].of(node), max(tensor.numel() for tensor in tensors)
+            unsure = partial(_unsure, exact, values[2:], node, count)
+            wrong = _off(got, exact, partial(values[1].or_none, node), allowed, unsure)
             if wrong is not None:
                 launched.faults.append(
                     f"{name} is wrong in {wrong.elements} of {wrong.of_elements} numbers{_at(wrong)}"
@@ -123,10 +129,19 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     launched.compared += any(node not in drawn for node in nodes)
 
 
+def _unsure(exact: torch.Tensor, changed: Sequence[_Values], node: Any, count: int) -> list[torch.Tensor]:
+    near, sums = (part.or_none(node) for part in changed)
+    return off_by_rounding(exact, near, sums, count)
+
+
 def _off(
-    got: torch.Tensor, exact: torch.Tensor, same: Callable[[], torch.Tensor | None], allowed: Tolerance
+    got: torch.Tensor,
+    exact: torch.Tensor,
+    same: Callable[[], torch.Tensor | None],
+    allowed: Tolerance,
+    unsure: Callable[[], list[torch.Tensor]] = list,
 ) -> Wrong | None:
-    wrong = compared(got, exact, same, allowed)
+    wrong = compared(got, exact, same, allowed, unsure)
     if wrong is None or got.is_floating_point() or got.is_complex() or wrong.why:
         return wrong
     by_cpu = same()
@@ -154,8 +169,30 @@ def _here(tensor: torch.Tensor) -> torch.Tensor:
     return _memory(tensor).as_strided(tensor.shape, tensor.stride())
 
 
-def _kept(tensor: torch.Tensor) -> torch.Tensor:
-    return _memory(tensor).clone().as_strided(tensor.shape, tensor.stride())
+def _as_begun(args: Sequence[Any], outputs: int) -> list[Any]:
+    """The arguments of a launch, with copies of what it reads where it writes.
+
+    The threads of a GPU run together: most read what was there before the first has written.
+    """
+    written = {argument.data_ptr() for argument in args[:outputs]}
+
+    def begun(argument: Any) -> Any:
+        reads = isinstance(argument, torch.Tensor) and argument.data_ptr() in written
+        return _memory(argument).clone().as_strided(argument.shape, argument.stride()) if reads else argument
+
+    return [*args[:outputs], *map(begun, args[outputs:])]
+
+
+def _kept(tensors: Sequence[torch.Tensor], changing: Sequence[bool]) -> list[torch.Tensor]:
+    """``tensors``, with copies of those that change: one of memory that is several tensors'."""
+    memories = [_memory(tensor) for tensor in tensors]
+    places = [(memory.data_ptr(), memory.dtype) if of else None for memory, of in zip(memories, changing, strict=True)]
+    longest = dict(sorted(zip(places, memories, strict=True), key=lambda pair: pair[1].numel()))
+    copies = {place: memory if place is None else memory.clone() for place, memory in longest.items()}
+    return [
+        tensor if place is None else copies[place].as_strided(tensor.shape, tensor.stride())
+        for tensor, place in zip(tensors, places, strict=True)
+    ]
 
 
 def _share(tensor: torch.Tensor, other: torch.Tensor) -> bool:
@@ -181,10 +218,15 @@ class _NotKnown(Exception):
 
 
 class _Values:
-    """Nodes of a graph from the values of some, on the CPU; ``wide``: floats as float64."""
+    """Nodes of a graph from the values of some, on the CPU; in float64, of what ``change`` makes of them, if given."""
 
-    def __init__(self, known: Mapping[torch.fx.Node, torch.Tensor], sizes: Mapping[str, Any], *, wide: bool) -> None:
-        self._wide, self._computed = wide, 0
+    def __init__(
+        self,
+        known: Mapping[torch.fx.Node, torch.Tensor],
+        sizes: Mapping[str, Any],
+        change: Callable[[torch.Tensor], Any] | None,
+    ) -> None:
+        self._change, self._computed = change, 0
         self._known: dict[torch.fx.Node, Any] = {}
         self.know(known)
         self._sizes = {**sizes}
@@ -219,7 +261,7 @@ class _Values:
     def know(self, values: Mapping[Any, torch.Tensor]) -> None:
         for node, value in values.items():
             if node is not None:
-                self._known[node] = widened(value) if self._wide else value
+                self._known[node] = value if self._change is None else self._change(value)
 
     def or_none(self, node: torch.fx.Node | None) -> Any:
         self._computed = 0
@@ -235,7 +277,7 @@ class _Values:
             return torch.device("cpu")
         if isinstance(value, torch.Tensor):
             raise _NotKnown  # of the device
-        return wider(value) if self._wide else value
+        return value if self._change is None else wider(value)
 
 
 def _is_random(func: Any) -> bool:

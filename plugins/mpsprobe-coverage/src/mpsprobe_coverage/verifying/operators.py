@@ -260,7 +260,7 @@ def _at_least_float32(leaf: Any) -> Any:
     return torch.float32 if isinstance(leaf, torch.dtype) and leaf in HALVES else leaf
 
 
-def _rounded(leaf: Any) -> Any:
+def rounded(leaf: Any) -> Any:
     """A float as float64, half a unit of its last place up or down, in turns that no sum is in step with."""
     if not (isinstance(leaf, torch.Tensor) and leaf.is_floating_point()):
         return _wide(leaf)
@@ -268,7 +268,7 @@ def _rounded(leaf: Any) -> Any:
     return widened(leaf).mul_(1 + turns.reshape(leaf.shape) * (torch.finfo(leaf.dtype).eps / 2))
 
 
-def _magnitudes(leaf: Any) -> Any:
+def magnitudes(leaf: Any) -> Any:
     """In float64, without signs."""
     return _wide(leaf.abs() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf)
 
@@ -390,19 +390,27 @@ def _first_wrong(func: Any, got: list[Any], exact: list[Any], by_cpu: Results, b
 
 
 def _unsure(func: Any, before: Any, exact: torch.Tensor, number: int) -> list[torch.Tensor]:
+    near = _nth(partial(_or_none, func, before, rounded), number)
+    sums = None if torch.Tag.pointwise in func.tags else _nth(partial(_or_none, func, before, magnitudes), number)
+    return off_by_rounding(exact, near, sums, max((tensor.numel() for tensor in tensors_in(before)), default=1))
+
+
+def off_by_rounding(
+    exact: torch.Tensor, near: torch.Tensor | None, sums: torch.Tensor | None, count: int
+) -> list[torch.Tensor]:
     """How far from ``exact`` any kernel may be: by its inputs, rounded once more, and by each sum on the way.
 
     A sum of ``n`` numbers that is made as a tree is off by at most ``log2(n)`` units of rounding of the sum of their
     magnitudes (Higham, The accuracy of floating point summation, 1993). That sum is what the operator makes of its
     inputs' magnitudes: then nothing cancels. Kernels sum half precision in float32.
+
+    Args:
+        near: what the inputs, ``rounded``, give; ``sums``: what their ``magnitudes`` give; ``None``: not known.
+        count: the elements of the largest input.
     """
-    near = _nth(partial(_or_none, func, before, _rounded), number)
     bounds = [] if near is None else [NOISE * (near - exact).abs().max()]
-    if torch.Tag.pointwise not in func.tags:
-        summed = _nth(partial(_or_none, func, before, _magnitudes), number)
-        count = max((tensor.numel() for tensor in tensors_in(before)), default=1)
-        unit = torch.finfo(torch.float32).eps / 2
-        bounds += [] if summed is None else [summed.abs() * (unit * math.log2(max(2, count)))]
+    unit = torch.finfo(torch.float32).eps / 2
+    bounds += [] if sums is None else [sums.abs() * (unit * math.log2(max(2, count)))]
     return [bound for bound in bounds if bound.shape in ((), exact.shape)]
 
 

@@ -21,6 +21,7 @@ from mpsprobe.stepping import TorchStep
 from mpsprobe.suggestions import in_short
 from mpsprobe_coverage.devices.virtual.restoring import as_before
 from mpsprobe_coverage.verifying.comparing import distance
+from mpsprobe_coverage.verifying.copying import copied_deeply
 
 What = Literal["output", "loss", "gradient", "parameter"]
 Key = tuple[What, str, int]
@@ -129,20 +130,18 @@ def placed(run: TorchRun, device: str, *, wide: bool = False, copied: bool = Tru
     Raises:
         WorkloadError: the model cannot be copied.
     """
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        tensor = tensor.detach().clone() if tensor.device.type == device else tensor.detach().to(device)
+        return tensor.double() if wide and tensor.is_floating_point() else tensor
+
     try:
         model = copy.deepcopy(run.model) if copied else run.model
-    except Exception as error:  # whatever a model is made of
+        args, kwargs = copied_deeply((tuple(run.args), dict(run.kwargs)), moved)
+    except Exception as error:  # whatever they are made of
         why = f"'{run.architecture or type(run.model).__name__}' cannot be copied: {in_short(error)}"
         raise WorkloadError(why, "Hand over a function without inputs, which makes the model.") from error
-
-    def moved(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
-        leaf = leaf.detach().clone() if leaf.device.type == device else leaf.to(device)
-        return leaf.double() if wide and leaf.is_floating_point() else leaf
-
-    model = model.double().to(device) if wide else model.to(device)
-    return replace(run, model=model, args=tree_map(moved, tuple(run.args)), kwargs=tree_map(moved, dict(run.kwargs)))
+    return replace(run, model=(model.double() if wide else model).to(device), args=args, kwargs=kwargs)
 
 
 def built(workload: Any, options: RunOptions) -> TorchRun:

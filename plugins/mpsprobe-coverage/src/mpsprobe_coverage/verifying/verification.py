@@ -40,7 +40,7 @@ from mpsprobe_coverage.recording.attribution import Attribution
 from mpsprobe_coverage.recording.phases import optimizers_followed
 from mpsprobe_coverage.reporting.attempts import Attempt
 from mpsprobe_coverage.verifying.comparing import NOISE, Distance, distance, finite, tolerance_of
-from mpsprobe_coverage.verifying.copying import Copies, copied, to_device
+from mpsprobe_coverage.verifying.copying import Copies, copied_deeply, to_device
 from mpsprobe_coverage.verifying.drawing import Drawing, settled
 from mpsprobe_coverage.verifying.operators import Checking, Found
 from mpsprobe_coverage.verifying.runs import Following, Key, Seen, all_equal, built, narrowest, parted, placed
@@ -208,8 +208,7 @@ class Verification:
         """A window runs on the CPU from its inputs on the device, at its first call."""
         if name not in self._entered:
             with _disable_current_modes():  # but not `settled`, by which attention drops nothing
-                with torch._C.DisableTorchFunction():
-                    args, kwargs = copied((args, kwargs), "cpu")
+                args, kwargs = copied_deeply((args, kwargs), partial(to_device, device="cpu"))
                 run = TorchRun(model=self._run.model.get_submodule(name), args=args, kwargs=kwargs)
                 part: dict[str, Any] = {"phase": "inference", "drawn": self.checking.drawn, "name": name}
                 self._begin(run, **part)

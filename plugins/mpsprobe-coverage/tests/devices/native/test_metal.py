@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -130,6 +131,22 @@ def a_mistake_in_a_generated_kernel_is_found() -> None:
             assert any(said in one for of in kernels.launched.values() for one in of.faults), said
 
 
+def numbers_that_all_threads_update_are_a_race_and_read_as_they_were_before() -> None:
+    kernels = Kernels()
+    norm, inputs = torch.nn.BatchNorm1d(4), torch.randn(2, 4, 700)
+    with on(kernels=kernels):
+        torch._dynamo.reset()
+        there = copy.deepcopy(norm).to("mps")
+        run = torch.compile(there)
+        for _ in range(2):  # the second launch is not compared
+            run(inputs.to("mps"))
+            norm(inputs)
+        faults = [text for one in kernels.launched.values() for text in one.faults]
+        torch.testing.assert_close(there.running_mean.cpu(), norm.running_mean)
+        torch.testing.assert_close(there.running_var.cpu(), norm.running_var)
+    assert len(faults) == 2 and all("depends on the order in which threads run" in text for text in faults)
+
+
 OUTSIDE = "out[i + {by}] = a[i] * 2.0;"
 KERNEL = "kernel void f(device float* out, constant float* a, uint i [[thread_position_in_grid]]) {{ {body} }}"
 
@@ -241,6 +258,7 @@ def what_is_not_known_is_named_with_its_line() -> None:
 
 ASKED = [
     compiled_in_float32, compiled_in_float16, compiled_in_bfloat16, a_mistake_in_a_generated_kernel_is_found,
+    numbers_that_all_threads_update_are_a_race_and_read_as_they_were_before,
     random_numbers_are_those_of_the_headers,
     an_index_outside_its_tensor_is_found, an_atomic_outside_its_tensor_is_found,
     lanes_wait_at_a_barrier_and_a_race_shows_in_another_order, a_kernel_that_never_ends_is_stopped,

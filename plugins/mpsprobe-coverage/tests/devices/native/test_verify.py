@@ -62,6 +62,28 @@ class Attending(nn.Linear):
         return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5)
 
 
+class Cache:
+    keys: torch.Tensor | None = None
+
+
+class Caching(nn.Linear):
+    """Adds to what an object holds that its caller has made."""
+
+    def forward(self, x: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
+        assert cache is not None
+        x = super().forward(x)
+        cache.keys = x if cache.keys is None else torch.cat([cache.keys, x])
+        return cache.keys.cumsum(0)
+
+
+class Cached(nn.Sequential):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        cache = Cache()
+        for layer in self:
+            x = layer(x, cache=cache)
+        return x
+
+
 class Uncopied(nn.Linear):
     def __deepcopy__(self, memo: object) -> Any:
         raise TypeError("it holds a lock")
@@ -121,6 +143,8 @@ def child(folder: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mpsprobe_coverage.verifying.verification.free_bytes", lambda: 0)
         found["attending"] = [one.wrong for one in checked(nn.Sequential(Attending()), phase="training").tensors]
+        cached = checked(Cached(Caching(4, 4), Caching(4, 4)), phase="training")
+        found["cached"] = [cached.failure, [(one.name, one.wrong) for one in cached.tensors], cached.notes[1:]]
     library = planted("exp", lambda x: x.cpu().exp().neg().to("mps"))
     found["parted"] = checked(Chosen(), phase="inference").parted
     library._destroy()
@@ -179,6 +203,7 @@ def test_a_model_that_does_not_fit_is_compared_in_windows(found: Any) -> None:
     assert wrong and rows == [["output", name, name == "1", name == "1"] for name in "0123"] and parted is None
     assert any("in 4 windows of it" in one for one in notes)
     assert found["attending"] == [False]
+    assert found["cached"] == [None, [["0", False], ["1", False]], []]
 
 
 def test_where_control_flow_parts_and_where_numbers_end(found: Any) -> None:

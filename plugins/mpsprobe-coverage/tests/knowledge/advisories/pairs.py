@@ -18,12 +18,16 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``hit`` matches on ``release``, ``miss`` does not; both get a small float32 tensor of the device."""
+    """``hit`` matches on ``release``, ``miss`` does not; both get a small float32 tensor of the device.
+
+    ``macos``: an older one, where a newer one refuses such calls.
+    """
 
     release: str
     hit: Function
     miss: Function
     phase: str = "inference"
+    macos: str | None = None
 
 
 def _of(function: Function, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, **options: Any) -> Function:

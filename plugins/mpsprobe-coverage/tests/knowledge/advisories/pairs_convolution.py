@@ -54,6 +54,9 @@ PAIRS = {
     "conv1d-backward-cl-gradient": Pair(
         "2.5.1", _transposed_after(channels=True), _transposed_after(channels=False), "training"
     ),
+    "conv-backward-cl-macos-14": Pair(
+        "2.5.1", _transposed_after(channels=True), _transposed_after(channels=False), "training", macos="14.0"
+    ),
     "conv-weight-gradient-batch": Pair("1.13.1", _trained(65536), _trained(65535), "training"),
     "conv-depthwise-full-height": Pair("2.12.1", _spatial(2), _spatial(1)),
     "col2im-above-32-bits": Pair("2.12.1", _folded(65537), _folded(65535)),

@@ -94,6 +94,10 @@ PAIRS = {
         lambda x: torch.zeros_like(x.new_zeros(3, 2, 2).permute(2, 0, 1)),
         lambda x: torch.zeros_like(x.new_zeros(3, 2, 2)),
     ),
+    "fill-cpu-number-1-12": Pair(
+        "1.12.1",
+        *(lambda x, device=device: x.new_zeros(3).fill_(torch.ones((), device=device)) for device in ("cpu", "mps")),
+    ),
     "fill-zero-overrun": Pair(
         "2.1.1", lambda x: x.new_zeros(1, 10)[:, 9].fill_(0), lambda x: x.new_zeros(1, 10)[:, 9].fill_(1)
     ),
@@ -145,6 +149,9 @@ PAIRS = {
     ),
     "copy-from-cpu-permuted-1-12": Pair(
         "1.12.1", lambda x: torch.zeros(2, 3).t().to(x.device), lambda x: torch.zeros(2, 3).to(x.device)
+    ),
+    "copy-from-cpu-into-slice-1-12": Pair(
+        "1.12.1", *(lambda x, step=step: x.new_zeros(6)[::step].copy_(torch.ones(6 // step)) for step in (2, 1))
     ),
     "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
     "cat-above-31-bits": Pair("2.13.0", *(_joined_slices(torch.int8, rows, 32768) for rows in (32769, 32768))),

@@ -78,12 +78,21 @@ def _counted(scaled: bool) -> Function:
     return run
 
 
+def _chosen(transposed: bool) -> Function:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        flags = x.new_zeros(2, 2, dtype=torch.bool)
+        return torch.where(flags.T if transposed else flags, x.new_zeros(2, 2), 0)
+
+    return run
+
+
 PAIRS = {
     "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
     "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
     "isin-macos-13": Pair(
         "2.6.0", lambda x: torch.isin(x.new_zeros(4), x.new_zeros(2)), lambda x: x.new_zeros(4) == x.new_zeros(1)
     ),
+    "where-strided-condition-macos-13": Pair("2.6.0", _chosen(transposed=True), _chosen(transposed=False)),
     "repeat-interleave-offset": Pair(
         "2.9.1",
         lambda x: torch.repeat_interleave(torch.tensor([1, 2, 2], device=x.device)[1:]),
@@ -111,7 +120,7 @@ PAIRS = {
         "2.2.2",
         *(lambda x, shape=shape: x.new_zeros(shape)[x.new_ones(shape, dtype=torch.bool)] for shape in ((2, 3), 6)),
     ),
-    "scatter-strided-macos-13": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
+    "scatter-permuted-macos-14": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
     "nonzero-large": Pair("2.4.0", *(_of(torch.nonzero, (count,)) for count in (2**24 + 1, 2**24))),
     "embedding-bag-last-offset": Pair("2.13.0", *(_bags(end) for end in (2, 3))),
     "embedding-bag-frequency": Pair("2.13.0", *(_counted(scaled) for scaled in (True, False)), "training"),

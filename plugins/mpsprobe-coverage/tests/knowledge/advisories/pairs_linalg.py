@@ -21,8 +21,16 @@ def _solved(gradient: bool) -> Function:
     return run
 
 
+def _least_squares(rows: int) -> Function:
+    return _of(torch.linalg.lstsq, (8, rows, 48), (8, rows, 3), dtype=torch.complex64)
+
+
 def _factored(*shape: int) -> Function:
     return _of(torch.linalg.lu_factor, shape)
+
+
+def _triangular(*batch: int) -> Function:
+    return lambda x: torch.linalg.solve_triangular(x.new_ones(*batch, 4, 4), x.new_ones(*batch, 4, 2), upper=True)
 
 
 PAIRS = {
@@ -36,6 +44,8 @@ PAIRS = {
         "2.12.1", _of(torch.linalg.solve, (2, 3, 3), (3, 1)), _of(torch.linalg.solve, (2, 3, 3), (2, 3, 1))
     ),
     "solve-gradient": Pair("2.10.0", _solved(gradient=True), _solved(gradient=False), "training"),
+    "lstsq-complex-wide": Pair("2.14.0", _least_squares(32), _least_squares(48), macos="26.2"),
     "lu-factor-batch": Pair("2.6.0", _factored(2, 256, 256), _factored(2, 255, 255)),
+    "solve-triangular-many-batches": Pair("2.6.0", _triangular(2, 3), _triangular(6)),
     "lu-factor-strided": Pair("2.6.0", *_strided(torch.linalg.lu_factor)),
 }

@@ -63,10 +63,22 @@ def _volume(*order: int) -> Function:
     return _of(lambda x: functional.batch_norm(x.permute(order), None, None, training=True), (2, 3, 4, 4, 3))
 
 
+def _tracked(*, weighted: bool) -> Function:
+    def run(x: torch.Tensor) -> Any:
+        weight = x.new_ones(3) if weighted else None
+        return functional.batch_norm(x.new_zeros(2, 3, 4, 4), x.new_zeros(3), x.new_ones(3), weight, weight, True)
+
+    return run
+
+
 PAIRS = {
     "batch-norm-channels-last-gradient": Pair(
         "2.7.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training"
     ),
+    "batch-norm-cl-gradient-macos-14": Pair(
+        "2.4.0", _norm(torch.channels_last), _norm(torch.contiguous_format), "training", macos="14.0"
+    ),
+    "batch-norm-unweighted-1-12": Pair("1.12.1", _tracked(weighted=False), _tracked(weighted=True)),
     "batch-norm-frozen-backward": Pair(
         "2.0.0", *(_batch_norm(2, 3, 4, 4, trained=trained) for trained in (False, True)), "training"
     ),

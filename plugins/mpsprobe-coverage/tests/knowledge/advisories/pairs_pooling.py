@@ -30,9 +30,22 @@ def _ceil(width: int) -> Function:
     )
 
 
+def _scaled(layout: torch.memory_format) -> Function:
+    """Average pooling whose gradient is contiguous."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        image = (x.new_zeros(2, 3, 8, 8) + x.sum()).contiguous(memory_format=layout)
+        return (functional.avg_pool2d(image, 2).contiguous() * x.new_ones(2, 3, 4, 4)).sum()
+
+    return run
+
+
 PAIRS = {
     "pool-backward-channels-last-expanded": Pair(
         "2.13.0", _pooled(torch.channels_last), _pooled(torch.contiguous_format), "training"
+    ),
+    "pool-backward-channels-last": Pair(
+        "2.13.0", _scaled(torch.channels_last), _scaled(torch.contiguous_format), "training"
     ),
     "max-pool-ceil-mode-stride": Pair("2.7.0", _ceil(6), _ceil(5)),
     "pool-above-31-bits": Pair(

@@ -64,6 +64,17 @@ def _dropped(dropout: float) -> Function:
     return run
 
 
+def _encoded(used: int) -> Function:
+    """The hidden state of an LSTM, or its output."""
+    lstm = torch.nn.LSTM(3, 4)
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        output, (hidden, _) = lstm.to(x.device)(x.new_zeros(5, 2, 3) + x.sum())
+        return (hidden, output)[used].sum()
+
+    return run
+
+
 PAIRS = {
     "lstm-dropout-in-evaluation": Pair("2.11.0", _evaluated(0.5), _evaluated(0.0)),
     "lstm-backward-strided-input": Pair("2.10.0", _trained(transposed=True), _trained(transposed=False), "training"),
@@ -71,6 +82,7 @@ PAIRS = {
     "lstm-batch-first-gradient": Pair(
         "1.13.1", _first(batch_first=True, steps=2), _first(batch_first=False), "training"
     ),
+    "lstm-unused-output": Pair("2.0.0", _encoded(0), _encoded(1), "training"),
     "lstm-layers-states": Pair("1.13.1", _layers(0.5), _layers(0.0)),
     "lstm-batch-first-backward-ends": Pair("1.13.0", _first(batch_first=True), _first(batch_first=False), "training"),
     "lstm-dropout-one": Pair("2.13.0", _dropped(1.0), _dropped(0.9)),

@@ -40,6 +40,9 @@ PAIRS = {
     "std-unbiased": Pair(
         "1.12.0", *(lambda x, unbiased=unbiased: x.std(unbiased=unbiased) for unbiased in (True, False))
     ),
+    "norm-no-dimensions": Pair(
+        "2.0.0", *(lambda x, dim=dim: torch.norm(x.new_zeros(2, 3), 2, dim=dim) for dim in ([], [0, 1]))
+    ),
     "argmax-integers-intel": Pair(
         "2.1.0", *(_full(1.0, "argmax", 3, 3, dtype=dtype, dim=1) for dtype in (torch.int32, torch.float32))
     ),
@@ -53,5 +56,6 @@ PAIRS = {
         "2.14.0", *(lambda x, edges=edges: torch.histogram(x, x.new_zeros(edges)) for edges in (8193, 8181))
     ),
     "mean-empty": Pair("2.5.1", *(lambda x, rows=rows: x.new_zeros(rows).mean() for rows in (0, 1))),
+    "mean-of-a-slice": Pair("1.13.1", *(_of(lambda x, row=row: x[row][:2].mean(0), (3, 5, 2)) for row in (1, 2))),
     "var-default": Pair("1.13.1", lambda x: x.var(), lambda x: x.var(unbiased=True)),
 }

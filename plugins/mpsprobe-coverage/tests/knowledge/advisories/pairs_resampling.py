@@ -11,6 +11,10 @@ def _interpolated(length: int) -> Function:
     return lambda x: functional.interpolate(x.new_zeros(3, 1, length), 3, mode="linear", align_corners=True)
 
 
+def _enlarged(layout: torch.memory_format) -> Function:
+    return _of(lambda x: functional.interpolate(x.contiguous(memory_format=layout), 4, mode="bilinear"), (1, 2, 3, 3))
+
+
 def _image(layout: torch.memory_format) -> Function:
     return _of(
         lambda x, grid: functional.grid_sample(x.contiguous(memory_format=layout), grid, align_corners=False),
@@ -32,6 +36,7 @@ def _places(count: int) -> Function:
 
 PAIRS = {
     "upsample-linear-one": Pair("2.5.1", _interpolated(1), _interpolated(2)),
+    "upsample-channels-last-1-13": Pair("1.13.0", _enlarged(torch.channels_last), _enlarged(torch.contiguous_format)),
     "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
     "grid-sample-volume-strided-grid": Pair("2.10.0", _volume(0, 2, 3, 4, 1), _volume(0, 1, 2, 3, 4)),
     "grid-sample-empty": Pair("2.10.0", _places(0), _places(1)),

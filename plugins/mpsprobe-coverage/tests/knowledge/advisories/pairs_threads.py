@@ -129,6 +129,15 @@ PAIRS = {
     "nll-loss-default-ignored": Pair("2.0.1", _labelled(-100), _labelled(2)),
     "gather-one-long-dimension": Pair("2.4.1", _gathered(1), _gathered(2)),
     "index-add-transposed-macos-14": Pair("2.10.0", _index_added(permuted=True), _index_added(permuted=False)),
+    "index-add-complex": Pair(
+        "2.8.0",
+        *(
+            lambda x, dtype=dtype: x.new_zeros(4, dtype=dtype).index_add_(
+                0, torch.arange(4, device=x.device), x.new_zeros(4, dtype=dtype)
+            )
+            for dtype in (torch.complex64, torch.float32)
+        ),
+    ),
     "std-empty": Pair("2.12.1", _spread(0), _spread(2)),
     "layer-norm-frozen-input": Pair("2.12.0", _normalised(trained=False), _normalised(trained=True), "training"),
     "silu-strided": Pair("2.5.1", *_strided(functional.silu)),

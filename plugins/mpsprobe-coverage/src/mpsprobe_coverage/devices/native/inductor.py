@@ -65,11 +65,12 @@ class Kernel:
     source: str
     operators: tuple[str, ...]
     lines: tuple[Line, ...]  # of the program
+    backward: bool
     places: list[Place] = field(default_factory=list)  # in the order of the wrapper
 
     @property
     def title(self) -> str:
-        return f"graph_{self.graph}/{self.name}"
+        return f"graph_{self.graph}/{'backward/' * self.backward}{self.name}"
 
 
 class Refused(NamedTuple):
@@ -141,9 +142,8 @@ def generating(replace: Replace, shader: Callable[[Generated, str], Any], *, kee
         if name in made._pending:  # the same text as before, for other nodes
             return name
         text = textwrap.dedent(source[source.index("'''") + 3 : source.rindex("'''")]).strip() + "\n"
-        made._pending[name] = Kernel(
-            name, made.graphs - 1, text.replace(" generated_kernel(", f" {name}("), *_origins(nodes)
-        )
+        text = text.replace(" generated_kernel(", f" {name}(")
+        made._pending[name] = Kernel(name, made.graphs - 1, text, *_origins(nodes), V.graph.is_backward)
         return name
 
     def called(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
