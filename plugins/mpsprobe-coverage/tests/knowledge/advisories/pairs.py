@@ -115,7 +115,7 @@ def _lstm(layers: int, dropout: float) -> Function:
 
 
 def _norm(first: int) -> Function:
-    return _of(lambda x: functional.batch_norm(x[..., first:], None, None, training=True), (2, 3, 5))
+    return _of(lambda x: functional.batch_norm(x[first:], None, None, training=True), (2, 3, 5))
 
 
 def _strided(operator: Callable[..., Any], tensors: int = 1) -> tuple[Function, Function]:

@@ -150,8 +150,8 @@ PAIRS = {
     "copy-from-cpu-permuted-1-12": Pair(
         "1.12.1", lambda x: torch.zeros(2, 3).t().to(x.device), lambda x: torch.zeros(2, 3).to(x.device)
     ),
-    "copy-from-cpu-into-slice-1-12": Pair(
-        "1.12.1", *(lambda x, step=step: x.new_zeros(6)[::step].copy_(torch.ones(6 // step)) for step in (2, 1))
+    "copy-from-cpu-into-strided-1-12": Pair(
+        "1.12.1", *(lambda x, step=step: x.new_zeros(6)[2::step].copy_(torch.zeros(4 // step)) for step in (2, 1))
     ),
     "copy-to-cpu-strided": Pair("2.13.0", _to_cpu(step=2), _to_cpu()),
     "cat-above-31-bits": Pair("2.13.0", *(_joined_slices(torch.int8, rows, 32768) for rows in (32769, 32768))),

@@ -45,6 +45,14 @@ def _accumulated(steps: int) -> Function:
     return run
 
 
+def _predicted(value: float) -> Function:
+    return lambda x: functional.binary_cross_entropy(x.new_full((3,), value), x.new_zeros(3))
+
+
+def _target(dtype: torch.dtype) -> Function:
+    return lambda x: functional.binary_cross_entropy(x.new_zeros(3), x.new_zeros(3, dtype=dtype))
+
+
 def _squared(transposed: bool) -> Function:
     def run(x: torch.Tensor) -> torch.Tensor:
         made = x.new_zeros(4, 5)
@@ -82,6 +90,8 @@ PAIRS = {
             for dtype in (HALF, torch.float32)
         ),
     ),
+    "bce-nan": Pair("2.14.0", _predicted(float("nan")), _predicted(0.5)),
+    "bce-target-dtype": Pair("2.13.0", _target(torch.int64), _target(torch.float32)),
     "nll-loss-gradient-unscaled": Pair("1.13.1", _accumulated(4), _accumulated(1), "training"),
     "log-softmax-spread": Pair("1.13.1", _scores(-93.0, 0.0), _scores(-91.0, 0.0)),
     "kl-div-zero-target": Pair("2.0.0", _divergence(0.0), _divergence(0.5)),

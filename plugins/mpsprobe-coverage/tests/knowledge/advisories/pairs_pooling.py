@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from pairs import Function, Pair, _of
 from torch.nn import functional
@@ -14,12 +16,22 @@ def _tokens(first: int) -> Function:
     )
 
 
-def _pooled(layout: torch.memory_format) -> Function:
-    """Average pooling of an image that needs a gradient, with a sum behind it."""
+def _pooled(layout: torch.memory_format, pool: Callable[..., torch.Tensor] = functional.avg_pool2d) -> Function:
+    """A pooled image that needs a gradient, with a sum behind it."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
         image = (x.new_zeros(2, 3, 8, 8) + x.sum()).contiguous(memory_format=layout)
-        return functional.avg_pool2d(image, 2).sum()
+        return pool(image, 2).sum()
+
+    return run
+
+
+def _flattened(layout: torch.memory_format) -> Function:
+    """Average pooling of an image that needs a gradient, with a flatten and a product behind it."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        image = (x.new_zeros(2, 3, 8, 8) + x.sum()).contiguous(memory_format=layout)
+        return (functional.avg_pool2d(image, 2).flatten(1) * x.new_zeros(48)).sum()
 
     return run
 
@@ -30,22 +42,18 @@ def _ceil(width: int) -> Function:
     )
 
 
-def _scaled(layout: torch.memory_format) -> Function:
-    """Average pooling whose gradient is contiguous."""
-
-    def run(x: torch.Tensor) -> torch.Tensor:
-        image = (x.new_zeros(2, 3, 8, 8) + x.sum()).contiguous(memory_format=layout)
-        return (functional.avg_pool2d(image, 2).contiguous() * x.new_ones(2, 3, 4, 4)).sum()
-
-    return run
-
-
 PAIRS = {
     "pool-backward-channels-last-expanded": Pair(
         "2.13.0", _pooled(torch.channels_last), _pooled(torch.contiguous_format), "training"
     ),
-    "pool-backward-channels-last": Pair(
-        "2.13.0", _scaled(torch.channels_last), _scaled(torch.contiguous_format), "training"
+    "avg-pool-backward-channels-last": Pair(
+        "2.13.0", _flattened(torch.channels_last), _flattened(torch.contiguous_format), "training"
+    ),
+    "max-pool-backward-channels-last-expanded": Pair(
+        "2.10.0",
+        _pooled(torch.channels_last, functional.max_pool2d),
+        _pooled(torch.contiguous_format, functional.max_pool2d),
+        "training",
     ),
     "max-pool-ceil-mode-stride": Pair("2.7.0", _ceil(6), _ceil(5)),
     "pool-above-31-bits": Pair(

@@ -64,13 +64,24 @@ def _dropped(dropout: float) -> Function:
     return run
 
 
-def _encoded(used: int) -> Function:
-    """The hidden state of an LSTM, or its output."""
-    lstm = torch.nn.LSTM(3, 4)
+def _both(directions: int) -> Function:
+    """An LSTM of one layer in one or both directions."""
 
     def run(x: torch.Tensor) -> torch.Tensor:
-        output, (hidden, _) = lstm.to(x.device)(x.new_zeros(5, 2, 3) + x.sum())
-        return (hidden, output)[used].sum()
+        weights = [x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)] * directions
+        states = (x.new_zeros(directions, 2, 3), x.new_zeros(directions, 2, 3))
+        return torch.lstm(x.new_zeros(5, 2, 3), states, weights, True, 1, 0.0, False, directions == 2, False)[0]
+
+    return run
+
+
+def _used(result: int) -> Function:
+    """Of an LSTM, the output or the last hidden state, whose loss is trained."""
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        weights = [x.new_zeros(12, 3), x.new_zeros(12, 3), x.new_zeros(12), x.new_zeros(12)]
+        states = (x.new_zeros(1, 2, 3), x.new_zeros(1, 2, 3))
+        return torch.lstm(x.new_zeros(5, 2, 3) + x.sum(), states, weights, True, 1, 0.0, True, False, False)[result]
 
     return run
 
@@ -82,8 +93,9 @@ PAIRS = {
     "lstm-batch-first-gradient": Pair(
         "1.13.1", _first(batch_first=True, steps=2), _first(batch_first=False), "training"
     ),
-    "lstm-unused-output": Pair("2.0.0", _encoded(0), _encoded(1), "training"),
     "lstm-layers-states": Pair("1.13.1", _layers(0.5), _layers(0.0)),
+    "lstm-bidirectional-1-13": Pair("1.13.1", _both(2), _both(1)),
+    "lstm-backward-unused-output": Pair("2.0.1", _used(1), _used(0), "training"),
     "lstm-batch-first-backward-ends": Pair("1.13.0", _first(batch_first=True), _first(batch_first=False), "training"),
     "lstm-dropout-one": Pair("2.13.0", _dropped(1.0), _dropped(0.9)),
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from pairs import Function, Pair, _of, _strided
 
 
-def _full(value: float, operator: str, *shape: int, dtype: torch.dtype = torch.float32, **options: int) -> Function:
+def _full(value: float, operator: str, *shape: int, dtype: torch.dtype = torch.float32, **options: Any) -> Function:
     """A reduction of a tensor that is full of ``value``."""
     return lambda x: getattr(x.new_full(shape, value, dtype=dtype), operator)(**options)
 
@@ -43,6 +45,7 @@ PAIRS = {
     "norm-no-dimensions": Pair(
         "2.0.0", *(lambda x, dim=dim: torch.norm(x.new_zeros(2, 3), 2, dim=dim) for dim in ([], [0, 1]))
     ),
+    "std-negative-dim": Pair("2.0.1", *(_of(torch.std, (2, 3, 4), dim=dim) for dim in (-2, -1))),
     "argmax-integers-intel": Pair(
         "2.1.0", *(_full(1.0, "argmax", 3, 3, dtype=dtype, dim=1) for dtype in (torch.int32, torch.float32))
     ),
@@ -54,6 +57,9 @@ PAIRS = {
     "histogram-many-bins": Pair("2.13.0", *(lambda x, bins=bins: x.histc(bins, 0, 1) for bins in (8192, 8180))),
     "histogram-many-edges": Pair(
         "2.14.0", *(lambda x, edges=edges: torch.histogram(x, x.new_zeros(edges)) for edges in (8193, 8181))
+    ),
+    "histogram-near-edge": Pair(
+        "2.14.0", *(_full(value, "histogram", 3, bins=2, range=(0.0, 2.0)) for value in (-1e-6, -1e-5))
     ),
     "mean-empty": Pair("2.5.1", *(lambda x, rows=rows: x.new_zeros(rows).mean() for rows in (0, 1))),
     "mean-of-a-slice": Pair("1.13.1", *(_of(lambda x, row=row: x[row][:2].mean(0), (3, 5, 2)) for row in (1, 2))),

@@ -35,6 +35,11 @@ def _places(count: int) -> Function:
 
 
 PAIRS = {
+    "upsample-batch-macos-14": Pair(
+        "2.0.1",
+        *(lambda x, batch=batch: functional.interpolate(x.new_zeros(batch, 1, 4, 4), size=8) for batch in (2, 1)),
+        macos="14.0",
+    ),
     "upsample-linear-one": Pair("2.5.1", _interpolated(1), _interpolated(2)),
     "upsample-channels-last-1-13": Pair("1.13.0", _enlarged(torch.channels_last), _enlarged(torch.contiguous_format)),
     "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
