@@ -243,6 +243,7 @@ def test_without_values_a_program_is_run_again_for_the_other_side_of_a_branch(
         (["."], "without a __main__.py"),
         (["a.py:make"], "mpsprobe coverage a.py:make"),
         (["--torch", "2.6.0,2.7.0", "a.py"], "one torch release"),
+        (["--torch", "2.6.0,2.7.0", "a.py", "--chip=m2"], "--chip goes to the program"),
         (["--torch", "2.6.0", "--values", "some", "a.py"], "some"),
         *[(["--device", "mps", "a.py"], "--device virtual")] * (sys.platform != "darwin"),  # there is none here
     ],

@@ -30,6 +30,7 @@ HOW = "How it runs"
 COMPUTING = {
     "with_bugs": "--with-bugs computes on", "as_cuda": "--as-cuda leads to", "compiles": "--compile runs kernels on",
 }  # fmt: skip
+SELDOM_A_PROGRAMS = ("--torch", "--macos", "--chip", "--with-bugs", "--as-cuda", "--fail-on", "--keep-going")
 WRONG_USE = 2  # the exit code of argparse and click; the program has said why
 
 
@@ -90,6 +91,8 @@ def run(
     check_program(program, as_module)
     showing = Showing.of_flags(settings)
     showing.choose("coverage", program[0])
+    if flag := next((part for part in program[1:] if part.partition("=")[0] in SELDOM_A_PROGRAMS), None):
+        note(f"mpsprobe: {flag.partition('=')[0]} goes to the program; for the report, write it before SCRIPT")
     if sys.stderr is not None and sys.stderr.isatty():  # torch takes seconds, and the program may print late
         note(f"mpsprobe: running {printable(program[0])}")
     ended = ran(program, as_module, **settings)
