@@ -54,6 +54,11 @@ def _assigned(layers: int) -> Function:
     return _of(lambda cache: cache[:, :1, :, :1].copy_(torch.ones_like(cache[:, :1, :, :1])), shape, dtype=torch.half)
 
 
+def _repeated(*shape: int) -> Function:
+    """Into a batch of two square matrices."""
+    return _of(lambda part: part.new_zeros(2, 3, 3).copy_(part), shape)
+
+
 def _set(first: int) -> Function:
     return _of(lambda x: x[first:].fill_(3), (4,))
 
@@ -79,6 +84,12 @@ PAIRS = {
     "write-strided-view-1-12": Pair(
         "1.12.0", lambda x: x.new_zeros(4, 6)[:, 0].copy_(x.new_zeros(4)), lambda x: x.new_zeros(4, 6)[0].copy_(x[0, 0])
     ),
+    "copy-broadcast-dims": Pair(
+        "1.13.1",
+        lambda x: functional.affine_grid(x.new_zeros(1, 2, 3), [1, 3, 4, 4], align_corners=False),
+        _repeated(2, 3, 3),
+    ),
+    "copy-broadcast-one": Pair("2.0.1", _repeated(2, 1, 3), _repeated(3, 3)),
     "copy-cast-offset": Pair(
         "2.0.0",
         lambda x: x.new_zeros(5)[2:4].copy_(x.new_zeros(2, dtype=torch.int64)),

@@ -101,6 +101,9 @@ PAIRS = {
         "2.11.0", lambda x: _flags(x) & _flags(x)[1], lambda x: _flags(x) & _flags(x)[0]
     ),
     "cpu-scalar-view": Pair("2.12.0", lambda x: x * torch.ones(4)[2], lambda x: x * torch.ones(4)[0]),
+    "triu-in-place-macos-14": Pair(
+        "2.7.1", lambda x: x.new_zeros(3, 4).t().triu_(), lambda x: x.new_zeros(3, 4).triu_(), macos="14.0"
+    ),
     "lgamma-strided": Pair("2.10.0", *_strided(torch.lgamma)),
     "abs-integers-large": Pair(
         "2.13.0", *(_filled("abs", value, 3, dtype=torch.int64) for value in (LARGE, LARGE - 1))

@@ -30,6 +30,14 @@ def _looked_up(index: int, count: int = 3) -> Function:
     return lambda x: functional.embedding(x.new_full((count,), index, dtype=torch.int64), x.new_zeros(9, 4))
 
 
+def _selected_rows(dtype: torch.dtype) -> Function:
+    return lambda x: x.new_zeros(4, 2, dtype=dtype).index_select(0, _at(x, 0, 1))
+
+
+def _row(shape: tuple[int, ...]) -> Function:
+    return lambda x: functional.embedding(x.new_zeros(shape, dtype=torch.int64), x.sum() + x.new_zeros(9, 4))
+
+
 def _bag(index: int) -> Function:
     def run(x: torch.Tensor) -> torch.Tensor:
         offsets = x.new_zeros(1, dtype=torch.int64)
@@ -124,6 +132,11 @@ PAIRS = {
     "scatter-permuted-macos-14": Pair("2.2.0", _into(transposed=True), _into(transposed=False)),
     "nonzero-large": Pair("2.4.0", *(_of(torch.nonzero, (count,)) for count in (2**24 + 1, 2**24))),
     "embedding-bag-last-offset": Pair("2.13.0", *(_bags(end) for end in (2, 3))),
+    "index-select-uint8-macos-12": Pair("1.13.0", *(_selected_rows(dtype) for dtype in (torch.uint8, torch.int8))),
+    "gather-scalar-1-12": Pair(
+        "1.12.1", *(lambda x, shape=shape: x.new_zeros(shape).gather(0, _at(x, 0).view(shape)) for shape in ((), (1,)))
+    ),
+    "embedding-scalar-gradient-1-12": Pair("1.12.0", _row(()), _row((1,)), "training"),
     "embedding-bag-frequency": Pair("2.13.0", *(_counted(scaled) for scaled in (True, False)), "training"),
     "scatter-trailing-one-ends": Pair("2.3.0", _scattered_number(1), _scattered_number(2)),
 }

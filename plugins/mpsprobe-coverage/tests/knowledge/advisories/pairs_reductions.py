@@ -37,6 +37,7 @@ PAIRS = {
     "amax-int64-negative": Pair("2.13.0", *(_full(value, "amax", 40, dtype=INT64) for value in (-3, 3))),
     "amin-int64-positive": Pair("2.13.0", *(_full(value, "amin", 40, dtype=INT64) for value in (3, -3))),
     "sum-uint8-saturates": Pair("2.11.0", _summed(torch.uint8), _summed(INT64)),
+    "all-empty": Pair("2.0.1", *(_full(1.0, "all", count) for count in (0, 2))),
     "count-nonzero-empty": Pair("2.5.1", *(_of(torch.count_nonzero, (rows, 2)) for rows in (0, 1))),
     "argmax-strided": Pair("2.12.1", *_strided(torch.argmax)),
     "std-unbiased": Pair(

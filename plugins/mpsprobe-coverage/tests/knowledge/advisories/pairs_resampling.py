@@ -34,6 +34,13 @@ def _places(count: int) -> Function:
     return _of(functional.grid_sample, (1, 4, 6, 8), (1, 1, count, 2), align_corners=True)
 
 
+def _at(place: float) -> Function:
+    """A volume of ones, sampled where all coordinates are that number."""
+    return lambda x: functional.grid_sample(
+        x.new_ones(1, 1, 3, 3, 3), x.new_full((1, 1, 1, 2, 3), place), align_corners=True
+    )
+
+
 PAIRS = {
     "upsample-batch-macos-14": Pair(
         "2.0.1",
@@ -44,5 +51,6 @@ PAIRS = {
     "upsample-channels-last-1-13": Pair("1.13.0", _enlarged(torch.channels_last), _enlarged(torch.contiguous_format)),
     "grid-sample-channels-last": Pair("2.10.0", _image(torch.channels_last), _image(torch.contiguous_format)),
     "grid-sample-volume-strided-grid": Pair("2.10.0", _volume(0, 2, 3, 4, 1), _volume(0, 1, 2, 3, 4)),
+    "grid-sample-volume-nan": Pair("2.9.0", _at(float("nan")), _at(0.0)),
     "grid-sample-empty": Pair("2.10.0", _places(0), _places(1)),
 }
