@@ -118,7 +118,10 @@ PAIRS = {
     ),
     "abs-complex-overflow": Pair(
         "2.10.0",
-        *(lambda x, held=held: torch.tensor([held], dtype=torch.complex64, device=x.device).abs() for held in (1e32, 1)),
+        *(
+            lambda x, held=held: torch.tensor([held], dtype=torch.complex64, device=x.device).abs()
+            for held in (1e32, 1)
+        ),
     ),
     "pow-complex-zero": Pair(
         "2.5.1", *(lambda x, least=least: torch.tensor([least, 1j], device=x.device) ** 2 for least in (0j, 1 + 0j))

@@ -55,11 +55,6 @@ PAIRS = {
     "lerp-number-dtype": Pair("2.14.0", _mixed(torch.tensor(0.1)), _mixed(torch.tensor(0.1, dtype=HALF))),
     "tanh-backward-complex": Pair("2.13.0", _complex_tanh(COMPLEX), _complex_tanh(HALF), "training"),
     "pad-volume-large-frame": Pair("2.13.0", _video(64, 1024), _video(64, 1023)),
-    "pad-rows-3d-1-12": Pair(
-        "1.12.1",
-        lambda x: functional.pad(x.new_zeros(1, 2, 3), (0, 0, 0, 1)),
-        lambda x: functional.pad(x.new_zeros(1, 2, 3), (0, 1, 0, 0)),
-    ),
     "pad-wider-than-input": Pair(
         "1.13.1",
         lambda x: functional.pad(x.new_zeros(1, 1), (7, 0)),
