@@ -178,6 +178,9 @@ PAIRS = {
     "fill-macos-14-4": Pair("2.2.2", _set(1), _set(0)),
     "copy-to-mps-4-gib": Pair("2.2.2", *(_moved(elements) for elements in (2**30, 2**30 - 1))),
     "cat-empty-1-12": Pair("1.12.0", *(lambda x, rows=rows: torch.cat([x.new_zeros(rows), x]) for rows in (0, 1))),
+    "replication-pad-wider-than-input": Pair(
+        "2.0.1", *(_of(functional.pad, (1, 1, 3, 32, 32), pad=(2, 2) * 2 + (n, n), mode="replicate") for n in (3, 2))
+    ),
     "pad-long-vector": Pair(
         "2.2.1", *(lambda x, size=size: functional.pad(x.new_zeros(size), (0, 1)) for size in (65535, 65534))
     ),

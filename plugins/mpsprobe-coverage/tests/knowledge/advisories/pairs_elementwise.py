@@ -119,6 +119,13 @@ PAIRS = {
     "abs-complex": Pair(
         "2.3.0", *(lambda x, size=size: torch.view_as_complex(x.new_zeros(size, 2)).abs() for size in (2, 1))
     ),
+    "abs-complex-overflow": Pair(
+        "2.10.0",
+        *(
+            lambda x, held=held: torch.tensor([held], dtype=torch.complex64, device=x.device).abs()
+            for held in (1e32, 1)
+        ),
+    ),
     "pow-complex-zero": Pair(
         "2.5.1", *(lambda x, least=least: torch.tensor([least, 1j], device=x.device) ** 2 for least in (0j, 1 + 0j))
     ),

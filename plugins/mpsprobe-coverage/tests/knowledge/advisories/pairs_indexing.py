@@ -95,6 +95,23 @@ def _chosen(transposed: bool) -> Function:
 
 
 PAIRS = {
+    "masked-scatter-scalar": Pair(
+        "2.10.0",
+        *(
+            lambda x, size=size: x.new_zeros(size).masked_scatter(x.new_ones(size, dtype=torch.bool), x.new_ones(1))
+            for size in ((), (1,))
+        ),
+    ),
+    "embedding-backward-scalar-index": Pair(
+        "1.13.0",
+        *(
+            lambda x, size=size: torch.nn.functional.embedding(
+                x.new_ones(size, dtype=torch.int64), x.sum() + x.new_zeros(5, 3)
+            )
+            for size in ((), (1,))
+        ),
+        "training",
+    ),
     "masked-fill-many-bytes": Pair("2.6.0", _filled(2**15 + 1), _filled(2**15)),
     "masked-scatter-source": Pair("2.10.0", _scattered(2, 2), _scattered(4)),
     "isin-macos-13": Pair(

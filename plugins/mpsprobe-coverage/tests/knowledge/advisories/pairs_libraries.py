@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -52,14 +53,13 @@ PAIRS = {
         "2.4.0", lambda x: x.new_zeros(3, dtype=LONG).clamp(min=0.5), lambda x: x.new_zeros(3, dtype=LONG).clamp(min=1)
     ),
     "clamp-tiny-bound": Pair("2.9.1", _bounded(1e-8), _bounded(1e-6)),
+    "lerp-infinite": Pair(
+        "2.13.0",
+        *(lambda x, held=held: torch.lerp(x.new_full((2,), held), x.new_ones(2), 0.5) for held in (-math.inf, 2.0)),
+    ),
     "lerp-number-dtype": Pair("2.14.0", _mixed(torch.tensor(0.1)), _mixed(torch.tensor(0.1, dtype=HALF))),
     "tanh-backward-complex": Pair("2.13.0", _complex_tanh(COMPLEX), _complex_tanh(HALF), "training"),
     "pad-volume-large-frame": Pair("2.13.0", _video(64, 1024), _video(64, 1023)),
-    "pad-rows-3d-1-12": Pair(
-        "1.12.1",
-        lambda x: functional.pad(x.new_zeros(1, 2, 3), (0, 0, 0, 1)),
-        lambda x: functional.pad(x.new_zeros(1, 2, 3), (0, 1, 0, 0)),
-    ),
     "pad-wider-than-input": Pair(
         "1.13.1",
         lambda x: functional.pad(x.new_zeros(1, 1), (7, 0)),

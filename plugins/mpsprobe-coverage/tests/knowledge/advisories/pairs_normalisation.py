@@ -49,6 +49,10 @@ def _rows(first: int) -> Function:
     return _of(lambda x: functional.layer_norm(x[first:], (4,)), (3, 4))
 
 
+def _spread(largest: float) -> Function:
+    return lambda x: functional.layer_norm(torch.tensor([[-largest, largest]], device=x.device), (2,), eps=1e-7)
+
+
 def _tokens(first: int) -> Function:
     """Batch norm of tokens from ``first`` on, seen as an image."""
     return _of(
@@ -87,6 +91,7 @@ PAIRS = {
         "2.7.1", _batch_norm(2, 3, 4, trained=True), _batch_norm(2, 3, 4, 4, trained=True), "training"
     ),
     "norm-pool-channels-last-offset": Pair("2.10.0", _patches(1), _patches(0)),
+    "layer-norm-small-variance": Pair("2.13.0", _spread(1e-3), _spread(1.0)),
     "layer-norm-offset": Pair("2.4.0", _rows(1), _rows(0)),
     "batch-norm-volume-channels-last": Pair("2.10.0", _volume(0, 4, 1, 2, 3), _volume(0, 1, 2, 3, 4)),
 }

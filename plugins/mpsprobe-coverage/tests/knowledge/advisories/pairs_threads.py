@@ -141,6 +141,12 @@ PAIRS = {
     "std-empty": Pair("2.12.1", _spread(0), _spread(2)),
     "layer-norm-frozen-input": Pair("2.12.0", _normalised(trained=False), _normalised(trained=True), "training"),
     "silu-strided": Pair("2.5.1", *_strided(functional.silu)),
+    "relu-backward-channels-last": Pair(
+        "2.1.0",
+        _activated(functional.relu, torch.channels_last),
+        _activated(functional.relu, torch.contiguous_format),
+        "training",
+    ),
     "hardswish-backward-channels-last": Pair(
         "2.1.0",
         _activated(functional.hardswish, torch.channels_last),

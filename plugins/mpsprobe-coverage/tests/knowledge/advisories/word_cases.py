@@ -104,6 +104,7 @@ CASES = [
     Case(SIN, ["self", "is", "a view"], _of(lambda: _made(8)[:4]), _of(lambda: _made(8).view(2, 4))),
     Case("aten::mm", ["self", "is", "conjugated"], _square(torch.conj), _square(torch.clone)),
     Case(SIN, ["self.min", "<", 0], _of(lambda: _filled(1.0, -1.0)), _of(lambda: _filled(1.0, 0.0))),
+    Case(SIN, ["self.range", "<=", 1], _of(lambda: _filled(5.0, 6.0)), _of(lambda: _filled(5.0, 7.0))),
     Case(SIN, ["self.max", ">=", 2], _of(lambda: _filled(1.0, 2.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(
         SIN,

@@ -207,6 +207,8 @@ def _fact(asked: Subject, value: Any, knowing: Knowing | None) -> Any:
     if not values.numel():
         raise _Absent(asked)
     numbers = values.detach().abs() if values.is_complex() else values.detach()
+    if asked.fact == "range":
+        return numbers.max().item() - numbers.min().item()
     return getattr(numbers, str(asked.fact))().item()
 
 

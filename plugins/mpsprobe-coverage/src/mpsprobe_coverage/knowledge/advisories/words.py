@@ -44,8 +44,8 @@ COMPUTED = (
     *("keeps", "returns", "returns-behind", "repeats-first", "reverses", "adds-zero-times"),
 )
 """What can be computed of a wrong result, each with its objects behind it; ``native/wrong.py`` does so."""
-_FACTS = ("dtype", "dims", "elements", "rows", "plane", "bytes", "length", "device", "offset", "min", "max")
-_VALUES = ("min", "max")
+_FACTS = ("dtype", "dims", "elements", "rows", "plane", "bytes", "length", "device", "offset", "min", "max", "range")
+_VALUES = ("min", "max", "range")
 _KINDS: Mapping[str, tuple[str, ...]] = {"phase": PHASES, "caller": CALLERS, "device": ("cpu", "mps")}
 """Subjects and facts that are one of a few words."""
 _SUBJECT = re.compile(
