@@ -34,10 +34,6 @@ def _selected_rows(dtype: torch.dtype) -> Function:
     return lambda x: x.new_zeros(4, 2, dtype=dtype).index_select(0, _at(x, 0, 1))
 
 
-def _row(shape: tuple[int, ...]) -> Function:
-    return lambda x: functional.embedding(x.new_zeros(shape, dtype=torch.int64), x.sum() + x.new_zeros(9, 4))
-
-
 def _bag(index: int) -> Function:
     def run(x: torch.Tensor) -> torch.Tensor:
         offsets = x.new_zeros(1, dtype=torch.int64)
@@ -153,7 +149,6 @@ PAIRS = {
     "gather-scalar-1-12": Pair(
         "1.12.1", *(lambda x, shape=shape: x.new_zeros(shape).gather(0, _at(x, 0).view(shape)) for shape in ((), (1,)))
     ),
-    "embedding-scalar-gradient-1-12": Pair("1.12.0", _row(()), _row((1,)), "training"),
     "embedding-bag-frequency": Pair("2.13.0", *(_counted(scaled) for scaled in (True, False)), "training"),
     "scatter-trailing-one-ends": Pair("2.3.0", _scattered_number(1), _scattered_number(2)),
 }
