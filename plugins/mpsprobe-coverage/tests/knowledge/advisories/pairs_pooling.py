@@ -38,7 +38,7 @@ def _flattened(layout: torch.memory_format) -> Function:
 
 def _ceil(width: int) -> Function:
     return _of(
-        lambda x: functional.max_pool2d_with_indices(x, kernel_size=1, stride=2, ceil_mode=True)[0], (1, 1, 4, width)
+        lambda x: functional.max_pool2d_with_indices(x, kernel_size=1, stride=2, ceil_mode=True)[0], (1, 1, 5, width)
     )
 
 
