@@ -100,7 +100,7 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
         if over and node is not None and isinstance(base := node.args[0], torch.fx.Node) and _is_value(base, value):
             known[base] = value
     given = dict(zip(place.sizes, numbers, strict=False))
-    values = [_Values(known, given, change) for change in (widened, None, rounded, magnitudes)]
+    values = [_Values(known, given, change) for change in (widened, None)]
     # A node that is written into a part of a buffer has other sizes, and is not what the kernel's output is.
     nodes = [
         node if node is not None and _is_value(node, one) else None
@@ -120,7 +120,7 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
             launched.faults.append(f"{name} depends on the order in which threads run: {race.why or these}")
         elif node not in drawn:
             exact, count = values[0].of(node), max(tensor.numel() for tensor in tensors)
-            unsure = partial(_unsure, exact, values[2:], node, count)
+            unsure = partial(_unsure, exact, node, {**known, **drawn}, given, count)
             wrong = _off(got, exact, partial(values[1].or_none, node), allowed, unsure)
             if wrong is not None:
                 launched.faults.append(
@@ -129,8 +129,11 @@ def _check(run: Runnable, kernel: Kernel, place: Place, launched: Launched, args
     launched.compared += any(node not in drawn for node in nodes)
 
 
-def _unsure(exact: torch.Tensor, changed: Sequence[_Values], node: Any, count: int) -> list[torch.Tensor]:
-    near, sums = (part.or_none(node) for part in changed)
+def _unsure(
+    exact: torch.Tensor, node: Any, known: Mapping[Any, torch.Tensor], sizes: Mapping[str, Any], count: int
+) -> list[torch.Tensor]:
+    known = {one: value for one, value in known.items() if one is not None}
+    near, sums = (_Values(known, sizes, change).or_none(node) for change in (rounded, magnitudes))
     return off_by_rounding(exact, near, sums, count)
 
 
