@@ -299,11 +299,7 @@ class Watching:
         if matching is None:
             by_condition = dict(zip(plan.asks, answers, strict=True))
             found = ((watcher, matches(watcher, call, phase, by_condition)) for watcher in plan.watchers)
-            matching = tuple(
-                (watcher.id, answer is None)
-                for watcher, answer in found
-                if answer or (answer is None and any(watcher.is_sourced(table.release) for table in self._tables))
-            )
+            matching = tuple((watcher.id, answer is None) for watcher, answer in found if answer is not False)
             if outcome is not None:
                 self._known[key] = matching
         return matching

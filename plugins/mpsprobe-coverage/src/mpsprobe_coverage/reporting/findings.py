@@ -228,8 +228,6 @@ def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) ->
         if not advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip):
             continue
         tally, some = Tally(), [advised for advised in calls[advisory.id] if not advised.undecided]
-        if not some and not advisory.is_sourced(table.release):
-            continue
         concerned = some or calls[advisory.id]
         for advised in concerned:
             add_place(tally, advised)

@@ -9,12 +9,14 @@ from pairs import Function, Pair, _of
 from torch.nn import functional
 
 
-def _masked(rows: int) -> Function:
-    """Two queries, of which the first ``rows`` may see keys."""
+def _masked(trained: bool) -> Function:
+    """Two queries, of which one may see no key."""
 
     def run(x: torch.Tensor) -> Any:
-        mask = torch.tensor([[row < rows] * 2 for row in range(2)], device=x.device)
-        return functional.scaled_dot_product_attention(*[x.new_zeros(1, 1, 2, 4)] * 3, attn_mask=mask)
+        mask = torch.tensor([[True, False], [False, False]], device=x.device)
+        query = x.new_zeros(1, 1, 2, 4, requires_grad=trained)
+        with torch.set_grad_enabled(trained):
+            return functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
 
     return run
 
@@ -54,7 +56,7 @@ def _scored(keys: int) -> Function:
 
 
 PAIRS = {
-    "attention-masked-row": Pair("2.9.0", _masked(1), _masked(2)),
+    "attention-masked-row": Pair("2.9.0", _masked(trained=False), _masked(trained=True)),
     "attention-bool-mask-one-pass": Pair("2.11.0", _directly(torch.bool), _directly(torch.float32)),
     "attention-mask-of-each-sample": Pair("2.12.0", _masked_keys(2), _masked_keys(1)),
     "attention-nan-lost": Pair("2.13.0", _queries(float("nan")), _queries(0.0)),

@@ -167,14 +167,6 @@ def test_nothing_is_told_outside_a_phase() -> None:
     assert facts == ("softplus-strided", "aten::softplus", "forward", 1)
 
 
-def test_values_that_are_not_known_count_where_sources_name_the_release() -> None:
-    """That the code is the same is a second doubt."""
-    pair = PAIRS["clamp-nan"]
-    assert not _matches(pair.hit, "2.0.0", pair.phase)["clamp-nan"].undecided
-    unknown = [_matches(lambda x: x.clamp(0, 1), release, "inference") for release in ("2.0.0", "2.1.2")]
-    assert "clamp-nan" not in unknown[0] and unknown[1]["clamp-nan"].undecided
-
-
 def _arguments(operator: str) -> set[str]:
     """The names of an operator's arguments in the installed torch."""
     namespace, name = operator.split("::")

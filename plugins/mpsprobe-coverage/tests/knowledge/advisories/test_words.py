@@ -37,10 +37,10 @@ def test_words_on_the_virtual_device(own: Path) -> None:
 def test_what_values_that_are_not_known_decide_is_said_and_not_counted() -> None:
     def run(x: torch.Tensor) -> Any:
         query = x.new_zeros(2, 400, 4).exponential_()
-        return torch.baddbmm(query @ query.mT, query, query.mT, beta=0)
+        return torch.baddbmm(query @ query.mT, query, query.mT, beta=0).lerp(query.new_ones(()), 0.75)
 
     report = scan(calling(run), "2.13.0")
-    [match] = [one for one in report.advisories if one.id == "baddbmm-beta-zero"]
+    [match] = report.advisories  # baddbmm-beta-zero, and not lerp-infinite, whose values are unusual
     assert match.undecided and report.summary.advisories == len(report.advisories) - 1
     assert not any("baddbmm" in line for line in broken(report, ["advisory"], []))
 

@@ -105,6 +105,8 @@ CASES = [
     Case("aten::mm", ["self", "is", "conjugated"], _square(torch.conj), _square(torch.clone)),
     Case(SIN, ["self.min", "<", 0], _of(lambda: _filled(1.0, -1.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(SIN, ["self.range", "<=", 1], _of(lambda: _filled(5.0, 6.0)), _of(lambda: _filled(5.0, 7.0))),
+    Case(SIN, ["self", "contains", 6], _of(lambda: _filled(5.0, 6.0)), _of(lambda: _filled(5.0, 7.0))),
+    Case("aten::eq.Scalar", ["self", "contains", "other"], lambda: _filled(1, 3) == 3, lambda: _filled(1, 3) == 2),
     Case(SIN, ["self.max", ">=", 2], _of(lambda: _filled(1.0, 2.0)), _of(lambda: _filled(1.0, 0.0))),
     Case(
         SIN,
@@ -119,7 +121,7 @@ CASES = [
     Case(SIN, ["caller", "in", ["captured"]], lambda: torch.compile(torch.sin)(_plain()), _of(_plain)),
     Case(
         "aten::where.self",
-        ["condition", "is", "with a row of False"],
+        ["condition", "is", "with a masked row"],
         _mask([True, False], [False, False]),
         _mask([True, False], [False, True]),
     ),

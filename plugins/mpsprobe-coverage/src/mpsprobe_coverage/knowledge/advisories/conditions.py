@@ -20,6 +20,7 @@ from mpsprobe_coverage.knowledge.advisories.words import (
     A_VIEW,
     COMPARISONS,
     CONJUGATED,
+    CONTAINS,
     LISTS,
     PHASES,
     SHARING,
@@ -66,6 +67,7 @@ class _Absent(LookupError):
 def matches(advisory: Advisory, call: Call, phase: str, answers: Answers | None = None) -> Answer:
     """Whether all of ``when`` and, where there are some, one of ``when_any`` hold for ``call``.
 
+    Values that are not known are taken not to be as an entry about unusual ones says.
     ``answers``: what ``decided`` answers to the conditions that ``is_asked`` names.
     """
 
@@ -80,10 +82,10 @@ def matches(advisory: Advisory, call: Call, phase: str, answers: Answers | None 
         return known or None
 
     found = all_of(advisory.when)
-    if found is False or not advisory.when_any:
-        return found
-    some = _one_of([all_of(group) for group in advisory.when_any])
-    return some if some is False else found and some
+    if found is not False and advisory.when_any:
+        some = _one_of([all_of(group) for group in advisory.when_any])
+        found = some if some is False else found and some
+    return False if found is None and advisory.unusual else found
 
 
 def decided(conditions: Sequence[Condition], call: Call, knowing: Knowing) -> tuple[Answer, ...]:
@@ -100,7 +102,7 @@ def _holds(condition: Condition, call: Call, phase: str, knowing: Knowing | None
     if text == "caller":
         assert knowing is not None and isinstance(wanted, tuple)
         return bool(_callers(call, knowing).intersection(wanted)) == (relation == "in")
-    between = relation in (*COMPARISONS, *SHARING) and isinstance(wanted, str)
+    between = relation in (*COMPARISONS, *SHARING, CONTAINS) and isinstance(wanted, str)
     try:
         left = [*_resolve(subject(text), call, phase, knowing)]
         right = [*_resolve(subject(str(wanted)), call, phase, knowing)] if between else [wanted]
@@ -119,6 +121,8 @@ def _related(value: Any, relation: str, wanted: Any, knowing: Knowing | None) ->
         return (value in wanted) == (relation == "in")
     if relation in SHARING:
         return _share(value, wanted, knowing) == (relation == SHARING[0])
+    if relation == CONTAINS:
+        return isinstance(wanted, (int, float)) and _of_values(value, lambda values: (values == wanted).any(), knowing)
     holds = _is(value, wanted, knowing)
     return holds if holds is None else holds == (relation == "is")
 
@@ -138,11 +142,18 @@ def _is(value: Any, wanted: Any, knowing: Knowing | None) -> Answer:
         return False
     if wanted == CONJUGATED:
         return value.is_conj()
-    assert knowing is not None
     if wanted == A_VIEW:
+        assert knowing is not None
         return (place := _place(value, knowing)) is not None and (place.offset > 0 or place.nbytes > _spec(value).held)
+    return _of_values(value, _CONTENTS[wanted], knowing)
+
+
+def _of_values(value: Any, holds: Callable[[torch.Tensor], Any], knowing: Knowing | None) -> Answer:
+    if not isinstance(value, torch.Tensor):
+        return False
+    assert knowing is not None
     values = knowing.values(value)
-    return None if values is None else bool(_CONTENTS[wanted](values.detach()))
+    return None if values is None else bool(holds(values.detach()))
 
 
 # -- what a subject stands for
@@ -273,14 +284,15 @@ def _share(one: Any, other: Any, knowing: Knowing | None) -> bool:
     return bool(storage == other_storage) and start < other_end and other_start < end
 
 
-def _has_row_of_false(values: torch.Tensor) -> bool:
-    return values.dtype is torch.bool and values.dim() > 0 and bool((~values).all(-1).any())
+def _has_masked_row(values: torch.Tensor) -> bool:
+    masked = ~values if values.dtype is torch.bool else values == -math.inf
+    return values.dim() > 0 and bool(masked.all(-1).any())
 
 
 _CONTENTS: Mapping[str, Callable[[torch.Tensor], Any]] = {
     "with nan": lambda values: values.isnan().any(),
     "with inf": lambda values: values.isinf().any(),
-    "with a row of False": _has_row_of_false,
+    "with a masked row": _has_masked_row,
 }
 
 

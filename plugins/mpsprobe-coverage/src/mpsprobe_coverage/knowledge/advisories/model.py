@@ -128,10 +128,6 @@ class Affected(BaseModel):
             return False
         return _within(self.torch, release) and _some_macos(self.macos, macos_minimum, macos)
 
-    def is_sourced(self, release: str) -> bool:
-        """Whether sources place it on a torch release, and not the code of its kernels alone."""
-        return _within(self.torch.model_copy(update={"same_code_since": None, "same_code_until": None}), release)
-
     def concerns(self, chip: str) -> bool:
         """Whether that chip, as ``machine_named`` takes it, may have it."""
         asked = machine_named(chip).chip
@@ -149,6 +145,7 @@ class Advisory(Affected):
     message: Sentence | None = None  # of the error
     when: tuple[Condition, ...] = ()  # what must hold of a call, all of it
     when_any: tuple[tuple[Condition, ...], ...] = ()  # alternatives, one of which must hold as well
+    unusual: bool = False  # values that few programs have: of each other one the report would say "if"
     condition: Sentence  # the same in words, and what cannot be checked without data or a Mac
     symptom: Sentence | None = None
     computes: Computes | None = None  # the same as a word and its objects, where a device without Metal can compute it

@@ -29,13 +29,14 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
 LISTS = ("in", "not in")
 STATES = ("is", "is not")
 SHARING = ("shares memory with", "does not share memory with")
-RELATIONS = (*STATES, *LISTS, *SHARING, *COMPARISONS)
+CONTAINS = "contains"
+RELATIONS = (*STATES, *LISTS, *SHARING, CONTAINS, *COMPARISONS)
 LAYOUTS = (
     *("contiguous", "channels last", "channels last slice", "packed", "transposed"),
     *("strided", "expanded", "overlapping"),
 )
 A_VIEW, CONJUGATED = "a view", "conjugated"
-CONTENTS = ("with nan", "with inf", "with a row of False")
+CONTENTS = ("with nan", "with inf", "with a masked row")
 WORDS = ("given", *LAYOUTS, A_VIEW, CONJUGATED, *CONTENTS)
 PHASES = ("forward", "backward", "optimizer")
 CALLERS = ("another thread", "captured", "grad")
@@ -92,9 +93,11 @@ def known(condition: Condition) -> Condition:
         raise ValueError(f"'{relation}' needs {'a list' if relation in LISTS else 'one object'}")
     if relation in STATES and isinstance(wanted, str) and wanted not in WORDS:
         raise ValueError(f"'{wanted}' is no state of a tensor: there are {', '.join(WORDS)}")
-    other = subject(wanted) if relation in (*COMPARISONS, *SHARING) and isinstance(wanted, str) else None
+    other = subject(wanted) if relation in (*COMPARISONS, *SHARING, CONTAINS) and isinstance(wanted, str) else None
     if relation in SHARING and not (about.is_whole and other is not None and other.is_whole):
         raise ValueError(f"'{relation}' needs a tensor on both sides")
+    if relation == CONTAINS and not about.is_whole:
+        raise ValueError(f"'{relation}' needs a tensor in front of it")
     of_dtypes = relation in ("==", "!=") and other is not None and other.fact == about.fact
     kind = about.fact or about.name
     if (kind in _KINDS and relation not in LISTS) or (kind == "dtype" and relation not in LISTS and not of_dtypes):
@@ -114,5 +117,5 @@ def is_asked(condition: Condition) -> bool:
     facts = [subject(text).fact]
     if relation in COMPARISONS and isinstance(wanted, str):
         facts.append(subject(wanted).fact)
-    of_states = relation in STATES and wanted in (A_VIEW, CONJUGATED, *CONTENTS)
-    return text == "caller" or relation in SHARING or of_states or bool({"offset", *_VALUES}.intersection(facts))
+    of_values = relation == CONTAINS or (relation in STATES and wanted in (A_VIEW, CONJUGATED, *CONTENTS))
+    return text == "caller" or relation in SHARING or of_values or bool({"offset", *_VALUES}.intersection(facts))
