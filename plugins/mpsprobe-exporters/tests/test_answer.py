@@ -57,7 +57,7 @@ def test_the_short_answer_says_what_ends_the_process() -> None:
         ),
         (
             report("2.15.0", ("missing", None)),
-            "1 of 2 operators has no MPS kernel on torch 2.15.0; no release up to now changes that",
+            "1 of 2 operators has no MPS kernel on torch 2.15.0; no release is known to change that",
         ),
         (report("2.15.0", ("unknown", None)), "1 of 2 operators is unknown on torch 2.15.0"),
         (
@@ -81,7 +81,7 @@ def test_errors_of_the_program_are_counted_apart_from_gaps_of_pytorch() -> None:
     operators = [left, wide, finding("aten::a", "missing"), *NATIVE]
     assert short_answer(coverage("2.15.0", operators, first_refused_tensor=made)) == (
         "3 errors in the program: float64 at model.py:5 and a tensor on the CPU at model.py:3 and model.py:9; "
-        "1 of 8 operators has no MPS kernel on torch 2.15.0; no release up to now changes that"
+        "1 of 8 operators has no MPS kernel on torch 2.15.0; no release is known to change that"
     )
     moved = {**made, "phase": "move", "call_site": None, "module": "head"}
     said = short_answer(coverage("2.15.0", [wide], first_refused_tensor=moved))

@@ -123,7 +123,7 @@ def test_the_report_of_a_program(script: Path) -> None:
     ran = run_cli("run", "--fail-on", "missing", "-o", "report.json", script.name, "mps", cwd=script.parent)
     assert (ran.code, ran.stdout) == (1, "")
     headline, wrote, reason = _said(ran.stderr).splitlines()
-    assert headline.endswith("no MPS kernel on torch 2.13.0; no release up to now changes that")
+    assert headline.endswith("no MPS kernel on torch 2.13.0; no release is known to change that")
     assert wrote == "wrote report.json"
     assert reason.startswith("--fail-on: aten::_linalg_eigvals is missing on torch 2.13.0 (model.py:17)")
     report: dict[str, Any] = json.loads((script.parent / "report.json").read_bytes())

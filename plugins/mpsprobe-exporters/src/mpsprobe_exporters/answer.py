@@ -264,7 +264,7 @@ def _remedy(not_native: list[schemas.OperatorFinding], release: str) -> str:
         cures.setdefault(finding.operator, []).append(since(finding, release))
     cured = [cure for each in cures.values() if None not in each for cure in each if cure is not None]
     if not cured:
-        return "no release up to now changes that" if cures else ""
+        return "no release is known to change that" if cures else ""
     count = sum(None not in each for each in cures.values())
     subject = {1: "it is", 2: "both are"}.get(len(cures), f"all {len(cures):,} are")
     subject = subject if count == len(cures) else f"{count:,} of {len(cures):,} are"

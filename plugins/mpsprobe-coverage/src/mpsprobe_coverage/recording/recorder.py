@@ -245,7 +245,7 @@ Matches = tuple[tuple[str, bool], ...]
 
 
 class Watching:
-    """The advisories of one release, or of several that are judged together, by operator.
+    """The advisories of one release, or of several judged together, and what an old macOS refuses there, by operator.
 
     Only the plans of operators that some advisory names have watchers; all others cost one look at an empty tuple.
     Whether a call matches is worked out once for each distinct call, phase and answer to what is asked of each call.
@@ -261,7 +261,7 @@ class Watching:
             self._of[operator] = tuple(
                 entry
                 for entry in entries_about(operator)
-                if entry.effect == "numbers"
+                if (entry.effect == "numbers" or entry.macos.fixed is not None)
                 and any(entry.affects(table.release, table.macos_minimum) for table in self._tables)
             )
         return self._of[operator]

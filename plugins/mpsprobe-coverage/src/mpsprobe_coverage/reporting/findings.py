@@ -24,10 +24,11 @@ from mpsprobe.folding import united
 from mpsprobe.protocols import Backend, MacOptions
 from mpsprobe.schemas import AdvisoryMatch, DataDependence, MacosCondition, OperatorFinding, RefusedTensor, Unjudged
 from mpsprobe.suggestions import without_home
-from mpsprobe_coverage.knowledge.advisories.store import named, number_for
+from mpsprobe_coverage.knowledge.advisories.model import Advisory
+from mpsprobe_coverage.knowledge.advisories.store import entry_of, number_for
 from mpsprobe_coverage.knowledge.calls.spec import TensorSpec
 from mpsprobe_coverage.knowledge.judging.judgement import Judgement
-from mpsprobe_coverage.knowledge.judging.macos import Condition, conditions_of, first_condition
+from mpsprobe_coverage.knowledge.judging.macos import conditions_of, first_condition
 from mpsprobe_coverage.knowledge.judging.proof import with_proof
 from mpsprobe_coverage.knowledge.kernels.table import COMPOSITE, MPS, KernelTable
 from mpsprobe_coverage.recording.attribution import Origin
@@ -207,28 +208,33 @@ def first_refused_tensor(recorder: Recorder) -> RefusedTensor | None:
 
 def macos_conditions(recorder: Recorder, table: KernelTable) -> list[MacosCondition]:
     """What of the run needs a newer macOS than ``table``'s release itself, the newest first."""
-    operators: dict[Condition, dict[str, None]] = {}
+    operators: dict[tuple[str, str], dict[str, None]] = {}  # macOS and what it serves → by which
     of_operator = cache(partial(conditions_of, table=table))
     for record in recorder.calls():
         if record.judgement.verdict == "native":
             condition = first_condition(of_operator(record.operator), record.inputs, record.outputs)
             if condition is not None:
-                operators.setdefault(condition, {})[record.operator] = None
-    newest_first = sorted(operators, key=lambda condition: Version(condition.macos), reverse=True)
-    return [MacosCondition(macos=c.macos, what=c.what, operators=list(operators[c])) for c in newest_first]
+                operators.setdefault((condition.macos, condition.what), {})[record.operator] = None
+    for advised in recorder.advisories():
+        entry = entry_of(advised.advisory)
+        if entry.effect != "numbers" and entry.macos.fixed and entry.affects(table.release, table.macos_minimum):
+            operators.setdefault((entry.macos.fixed, entry.condition), {})[advised.operator] = None
+    newest_first = sorted(operators, key=lambda condition: Version(condition[0]), reverse=True)
+    return [MacosCondition(macos=c[0], what=c[1], operators=list(operators[c])) for c in newest_first]
 
 
 def advisory_matches(recorder: Recorder, table: KernelTable, mac: MacOptions) -> list[AdvisoryMatch]:
     """The advisories that the run's calls match on the release of ``table``, most called first."""
-    calls: dict[str, list[Advised]] = {}
+    calls: dict[Advisory, list[Advised]] = {}
     for advised in recorder.advisories():
-        calls.setdefault(advised.advisory, []).append(advised)
+        calls.setdefault(entry_of(advised.advisory), []).append(advised)
     matches = []
-    for advisory in named(calls):
-        if not advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip):
+    for advisory, all_calls in calls.items():
+        affected = advisory.affects(table.release, table.macos_minimum, mac.macos, mac.chip)
+        if advisory.effect != "numbers" or not affected:
             continue
-        tally, some = Tally(), [advised for advised in calls[advisory.id] if not advised.undecided]
-        concerned = some or calls[advisory.id]
+        tally, some = Tally(), [advised for advised in all_calls if not advised.undecided]
+        concerned = some or all_calls
         for advised in concerned:
             add_place(tally, advised)
         operators = sorted({advised.operator for advised in concerned})

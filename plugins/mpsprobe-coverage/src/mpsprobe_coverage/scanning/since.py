@@ -17,7 +17,7 @@ from mpsprobe_coverage.knowledge.calls.call import Calls
 from mpsprobe_coverage.knowledge.judging.chain import Chain
 from mpsprobe_coverage.knowledge.kernels.releases import since_without_gap
 from mpsprobe_coverage.recording.dispatch import are_large
-from mpsprobe_coverage.recording.recorder import NotNative
+from mpsprobe_coverage.recording.recorder import CallRecord, NotNative
 from mpsprobe_coverage.recording.release_questions import Asked
 from mpsprobe_coverage.recording.trace import Trace
 from mpsprobe_coverage.scanning.tracing import Tracer, chain_for
@@ -40,7 +40,7 @@ def first_native_release(tracer: Tracer, traces: Sequence[Trace]) -> str | None:
     ``traces`` of some releases are known; None where all of them ended early.
     """
     first = next((trace for trace in traces if trace.failure is None), None)
-    if first is None:
+    if first is None or any(map(_is_refused, first.recorder.calls())):
         return None
     options, family, known = tracer.options, first.table.family, {trace.table.release: trace for trace in traces}
     if known.keys() >= set(family.releases):
@@ -57,6 +57,12 @@ def first_native_release(tracer: Tracer, traces: Sequence[Trace]) -> str | None:
         return applies_to(native, chain_for(family.load(release), options))
 
     return native_since(family.releases, again, applies, (first.table.release, _native_run(first, options)))
+
+
+def _is_refused(record: CallRecord) -> bool:
+    """Whether no release is known to take the call."""
+    judgement = record.judgement
+    return judgement.verdict == "unsupported" and judgement.accepted_since is None and judgement.needs_macos is None
 
 
 def _native_run(trace: Trace, options: RunOptions) -> NativeRun | None:

@@ -167,6 +167,16 @@ def test_nothing_is_told_outside_a_phase() -> None:
     assert facts == ("softplus-strided", "aten::softplus", "forward", 1)
 
 
+def test_what_is_not_established_of_a_refusal_is_not_claimed() -> None:
+    report = scan(calling(PAIRS["batch-norm-volume-channels-last"].hit), "2.10.0")
+    [refused] = [one for one in report.operators if one.verdict == "unsupported"]
+    assert (refused.native_since, report.summary.native_since) == (None, None)
+    assert str(refused.advice).endswith("Which release accepts it is not established.")
+    column = scan(calling(PAIRS["gather-one-long-dimension"].hit), "2.4.1")
+    [condition] = column.macos_conditions
+    assert (condition.macos, condition.operators) == ("15.2", ["aten::gather"])
+
+
 def _arguments(operator: str) -> set[str]:
     """The names of an operator's arguments in the installed torch."""
     namespace, name = operator.split("::")

@@ -87,7 +87,7 @@ def lines(memory: schemas.MemoryPrediction | None, *, short: bool = False) -> li
         where = ", ".join(one_line(reason, 160) for reason in memory.range.because)
         lines.append(f"A range, because how many are found is not known ({where}); all else here is its high end")
     if kept := memory.kept_output_bytes:
-        more = f"{byte_size(kept)} more ({kept / memory.peak_bytes:.0%})"
+        more = f"{byte_size(kept)} more ({kept / max(memory.peak_bytes, 1):.0%})"
         lines.append(f"A loop that keeps the model's output over backward() needs {more}: del it before, keep the loss")
     return lines
 

@@ -22,17 +22,17 @@ BOUND = {
 }
 CLASSES: Fields[None, schemas.ClassTime] = (
     (Column("class", "name"), lambda _, share: share.kind),
-    (Column("time", "time"), lambda _, share: round(share.ms * 1e6)),
+    (Column("time", "time"), lambda _, share: share.ms * 1e6),
     (Column("share", "share", rank=1), lambda _, share: share.share),
 )
 OPERATORS: Fields[None, schemas.OperatorTimeShare] = (
     (Column("operator", "name"), lambda _, share: share.operator),
-    (Column("time", "time"), lambda _, share: round(share.ms * 1e6)),
+    (Column("time", "time"), lambda _, share: share.ms * 1e6),
     (Column("class", rank=1), lambda _, share: share.kind),
 )
 MODULES: Fields[None, tuple[str, float]] = (
     (Column("where", "name"), lambda _, row: row[0] or "(outside of all modules)"),
-    (Column("time", "time"), lambda _, row: round(row[1] * 1e6)),
+    (Column("time", "time"), lambda _, row: row[1] * 1e6),
 )
 FASTER: Fields[None, schemas.Faster] = (
     (Column("faster with", "name"), lambda _, faster: faster.change),

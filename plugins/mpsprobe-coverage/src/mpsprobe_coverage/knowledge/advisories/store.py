@@ -174,6 +174,11 @@ def number_for(release: str, macos_minimum: str | None, macos: str | None, chip:
     return sum(advisory.affects(release, macos_minimum, macos, chip) for advisory in affected_by_advisories())
 
 
+def entry_of(name: str) -> Advisory:
+    """That with the identifier ``name``, of any effect."""
+    return _entry(_identified()[name])
+
+
 def named(names: Iterable[str]) -> list[Advisory]:
     found = []
     for name in dict.fromkeys(names):

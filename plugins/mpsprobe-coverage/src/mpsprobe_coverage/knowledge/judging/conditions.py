@@ -57,6 +57,7 @@ class Condition:
     dtypes: Dtypes | None = None  # calls without a tensor of one of these are not asked about; None for all
     only_dtypes: bool = False  # nothing else counts, so that a test that passes with one contradicts it
     remedy: str | None = None  # what else to do than to upgrade, as a sentence
+    is_settled: bool = True  # whether it is known that releases which it does not name accept such calls
 
     def holds(self, release: str, markers: frozenset[str], macos: Version | None) -> bool:
         version = Version(release)
@@ -117,7 +118,12 @@ def _condition(entry: Advisory) -> Condition:
     def why(call: Call) -> str | None:
         return reason if matches(entry, call, "") else None
 
-    return Condition(" ".join(entry.operators), why, _threads(entry.sources), remedy=entry.workaround)
+    is_settled = entry.torch.fixed is not None or entry.affects(torch_releases()[-1])
+    remedy = entry.workaround if is_settled else f"{entry.workaround} Which release accepts it is not established."
+    operators, evidence = " ".join(entry.operators), _threads(entry.sources)
+    return Condition(
+        operators, why, evidence, macos="12.3", macos_before=entry.macos.fixed, remedy=remedy, is_settled=is_settled
+    )
 
 
 def _threads(sources: tuple[str, ...]) -> str:
@@ -151,7 +157,7 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
     def takes(release: str) -> bool:
         return conditions.takes(call, operator, load_table(release), macos)
 
-    since = since_without_gap(torch_releases(), takes)
+    since = since_without_gap(torch_releases(), takes) if condition.is_settled else None
     reason = conditions.sentence(why, operator)
     evidence, remedy = condition.evidence, condition.remedy
     return Judgement(conditions.verdict, reason, conditions.source, evidence, since, remedy=remedy)
