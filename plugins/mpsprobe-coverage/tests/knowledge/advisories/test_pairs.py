@@ -172,9 +172,14 @@ def test_what_is_not_established_of_a_refusal_is_not_claimed() -> None:
     [refused] = [one for one in report.operators if one.verdict == "unsupported"]
     assert (refused.native_since, report.summary.native_since) == (None, None)
     assert str(refused.advice).endswith("Which release accepts it is not established.")
-    column = scan(calling(PAIRS["gather-one-long-dimension"].hit), "2.4.1")
-    [condition] = column.macos_conditions
+
+
+def test_what_an_old_macos_refuses_needs_a_newer_one() -> None:
+    column = calling(PAIRS["gather-one-long-dimension"].hit)
+    [condition] = scan(column, "2.4.1").macos_conditions
     assert (condition.macos, condition.operators) == ("15.2", ["aten::gather"])
+    [refused] = [one for one in scan(column, "2.4.1", macos="14.0").operators if one.verdict == "unsupported"]
+    assert refused.needs_macos == "15.2"
 
 
 def _arguments(operator: str) -> set[str]:

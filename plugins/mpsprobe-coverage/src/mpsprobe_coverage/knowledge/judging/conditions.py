@@ -159,8 +159,8 @@ def _answer(call: Call, conditions: Conditions, condition: Condition, operator: 
 
     since = since_without_gap(torch_releases(), takes) if condition.is_settled else None
     reason = conditions.sentence(why, operator)
-    evidence, remedy = condition.evidence, condition.remedy
-    return Judgement(conditions.verdict, reason, conditions.source, evidence, since, remedy=remedy)
+    evidence, remedy, needs = condition.evidence, condition.remedy, condition.macos_before
+    return Judgement(conditions.verdict, reason, conditions.source, evidence, since, needs, remedy=remedy)
 
 
 def has(call: Call, name: str) -> bool:
