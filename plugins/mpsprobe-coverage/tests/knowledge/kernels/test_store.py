@@ -241,6 +241,7 @@ def test_no_torch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise releases.importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(releases.importlib.metadata, "version", nothing)
+    installed_release.cache_clear()
     with pytest.raises(MissingPackage):
         installed_release()
 

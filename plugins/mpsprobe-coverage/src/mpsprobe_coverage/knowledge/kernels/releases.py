@@ -34,6 +34,7 @@ def torch_releases() -> tuple[str, ...]:
     return library_releases("torch")
 
 
+@functools.cache
 def installed_release() -> str:
     """The version of torch that is installed, without a local part; nothing is imported."""
     try:
