@@ -120,9 +120,9 @@ def _condition(entry: Advisory) -> Condition:
 
     is_settled = entry.torch.fixed is not None or entry.affects(torch_releases()[-1])
     remedy = entry.workaround if is_settled else f"{entry.workaround} Which release accepts it is not established."
-    operators, evidence = " ".join(entry.operators), _threads(entry.sources)
+    operators, evidence, macos = " ".join(entry.operators), _threads(entry.sources), "12.3"  # the first one with MPS
     return Condition(
-        operators, why, evidence, macos="12.3", macos_before=entry.macos.fixed, remedy=remedy, is_settled=is_settled
+        operators, why, evidence, macos=macos, macos_before=entry.macos.fixed, remedy=remedy, is_settled=is_settled
     )
 
 
